@@ -1,0 +1,106 @@
+/* checkpoint.h — the HDF5 file (layer: io). Bytes and formats, no policy; format in
+ * doc/formats/checkpoint.md.
+ *
+ *   /model/NAME, /optimizer/exp_avg/NAME, /optimizer/exp_avg_sq/NAME   global tensors, contiguous
+ *   /config, /hosts                                                   texts
+ *   root attributes: see pt_checkpoint_header_t
+ *   per tensor: attribute `digest` (uint64, digest.h of the dataset's tensor NAME); per text: its
+ *   XXH64
+ *
+ * A file is written as NAME.h5.partial and published by rename once it is durable; a published
+ * file is never touched. Writers pass disjoint rectangles that cover every tensor. */
+#ifndef PENTA_CHECKPOINT_H
+#define PENTA_CHECKPOINT_H
+
+#include "penta/comm.h"
+
+enum { PT_CHECKPOINT_FORMAT = 1, PT_CHECKPOINT_TEXT = 256, PT_CHECKPOINT_DIMS = 3 };
+
+typedef struct pt_checkpoint_header {
+    int64_t step, samples, tokens; /* done and consumed */
+    int64_t adam_t, decay_steps;
+    double loss;
+    double loss_scale;             /* fp16; 1 otherwise */
+    int64_t loss_scale_good_steps; /* its counter */
+    uint64_t digest;               /* of the model group: sum of its tensors' digests */
+    char precision[8];
+    char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, compiler */
+    char layout[PT_CHECKPOINT_TEXT]; /* provenance only */
+} pt_checkpoint_header_t;
+
+typedef struct pt_checkpoint_tensor {
+    char group[32]; /* "model", "optimizer/exp_avg", … */
+    char name[64];
+    uint64_t id; /* pt_name_id of group/name for moments, of name for weights */
+    pt_dtype_t dtype;
+    int ndim;
+    int64_t shape[PT_CHECKPOINT_DIMS];
+} pt_checkpoint_tensor_t;
+
+typedef struct pt_checkpoint_writer pt_checkpoint_writer_t;
+
+/* Collective. Checks free space, creates PATH.partial with all tensors allocated. `tensors` borrowed
+ * until publish; same on all ranks. All ranks return the same status. Fails: IO (survivable; LOCAL and fatal
+ * when the file opens on some ranks only: HDF5 cannot close it then). */
+pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
+                                 const pt_checkpoint_tensor_t *tensors, int count,
+                                 const char *config_ini, const char *hosts,
+                                 pt_checkpoint_writer_t **out);
+/* Local (independent writes, no MPI): a rectangle from dense host memory; adds to the tensor's digest. */
+pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
+                                const int64_t start[PT_CHECKPOINT_DIMS],
+                                const int64_t count[PT_CHECKPOINT_DIMS],
+                                const void *host);
+/* Collective; consumes the writer whatever happens. `status` is this rank's outcome so far: any
+ * failure removes the partial file and is returned by all. Otherwise: close, fsync on every rank;
+ * rank 0 adds digests and header (its digest is filled in), fsync; reopen and check (verify:
+ * PT_VERIFY of config.h as int); rename, fsync of the directory. */
+pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
+                                  pt_checkpoint_header_t *header, int verify);
+
+typedef struct pt_checkpoint_reader pt_checkpoint_reader_t;
+
+/* Collective: opens and checks format, sizes and header; on all ranks or on none. comm of one rank
+ * serves tools. Fails: IO, naming file and defect. */
+pt_status_t pt_checkpoint_open(pt_comm_t *comm, const char *path,
+                               pt_checkpoint_reader_t **out);
+void pt_checkpoint_close(pt_checkpoint_reader_t *reader); /* Collective */
+const pt_checkpoint_header_t *pt_checkpoint_header(const pt_checkpoint_reader_t *reader);
+/* Texts, borrowed until close. */
+const char *pt_checkpoint_config(const pt_checkpoint_reader_t *reader);
+const char *pt_checkpoint_hosts(const pt_checkpoint_reader_t *reader);
+int pt_checkpoint_tensors(const pt_checkpoint_reader_t *reader);
+const pt_checkpoint_tensor_t *pt_checkpoint_tensor(const pt_checkpoint_reader_t *reader,
+                                                   int index);
+uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader,
+                                     int index); /* as stored */
+int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
+                              const char *name); /* -1 */
+/* Local: a rectangle into dense host memory, converted to `dtype` when it differs; adds the stored
+ * elements to this reader's digest of the tensor. Fails: IO. */
+pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
+                               pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
+                               const int64_t count[PT_CHECKPOINT_DIMS], void *host);
+/* Collective: compares the digests of what was read (each element by exactly one rank) with the stored
+ * ones. Fails: IO, naming the first tensor that differs. */
+pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader);
+
+/* ---- directory ---------------------------------------------------------------------------------- */
+
+typedef struct pt_checkpoint_entry {
+    char path[4096];
+    int64_t step;
+} pt_checkpoint_entry_t;
+
+/* step_00000100.h5 in `directory`; into buffer, returned. */
+const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer,
+                               size_t size);
+/* Published files by falling step (names only, nothing opened). A missing directory: none. Local.
+ * Caller frees *out with pt_free. */
+pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
+                               int *count);
+/* Removes stale .partial files and published ones beyond the newest `keep`, sparing multiples of
+ * keep_every (0: none). One rank. Failures are warnings. */
+void pt_checkpoint_retain(const char *directory, int64_t keep, int64_t keep_every);
+
+#endif

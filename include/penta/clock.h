@@ -1,0 +1,12 @@
+/* clock.h — time (layer: base). */
+#ifndef PENTA_CLOCK_H
+#define PENTA_CLOCK_H
+
+#include <stddef.h>
+
+double pt_clock_sec(void);  /* monotonic */
+double pt_clock_wall(void); /* seconds since 1970 */
+/* "2026-01-31T12:00:00Z" of pt_clock_wall(); returns buffer. */
+const char *pt_clock_iso(char *buffer, size_t size);
+
+#endif

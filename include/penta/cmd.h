@@ -1,0 +1,30 @@
+/* cmd.h — subcommands (layer: cmd). main knows their names, nothing else. */
+#ifndef PENTA_CMD_H
+#define PENTA_CMD_H
+
+#include "penta/comm.h"
+#include "penta/config.h"
+
+typedef struct pt_command {
+    const char *name;
+    const char *arguments; /* of the usage line */
+    const char *summary;   /* one line */
+    const char *details;   /* paragraphs of --help */
+    const char *sections;  /* option sections that matter, for --help: "model,train"; "": none */
+    bool parallel;         /* runs on all ranks of the launch; others run on the serial wire */
+    /* argv[0] is the command's name, argv[1] never --help. Collective when parallel. */
+    pt_status_t (*run)(int argc, char **argv, pt_wire_t *wire);
+} pt_command_t;
+
+/* NULL: no such command; then the error record says so, with the nearest name. */
+const pt_command_t *pt_command_find(const char *name);
+/* "penta --help" (NULL) or "penta NAME --help", on stdout. */
+void pt_command_help(const pt_command_t *command);
+
+/* The configuration of a command: [CONF] section.key=value …, gathered on rank 0, broadcast, parsed by
+ * all. Collective. Fails: CONFIG, IO (common). */
+pt_status_t pt_cmd_config(pt_wire_t *wire, int argc, char **argv, pt_config_t *out);
+/* Is `flag` ("--json") among the arguments? Removes it. */
+bool pt_cmd_take_flag(int *argc, char **argv, const char *flag);
+
+#endif

@@ -1,0 +1,24 @@
+/* fault.h — injected failures, for drills (layer: base).
+ *
+ * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) on that rank at that step do what
+ * the kind says: kill (SIGKILL), exit, segv, sleep, io (fails IO), nospace (fails as ENOSPC),
+ * nan (caller poisons). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
+ * from the log context. Costs one branch when the variable is unset. */
+#ifndef PENTA_FAULT_H
+#define PENTA_FAULT_H
+
+#include "penta/status.h"
+
+typedef enum pt_fault_kind {
+    PT_FAULT_NONE,
+    PT_FAULT_IO,
+    PT_FAULT_NOSPACE,
+    PT_FAULT_NAN
+} pt_fault_kind_t;
+
+/* Reads the variable. Common: a malformed one is CONFIG. */
+pt_status_t pt_fault_init(void);
+/* Acts (kill, sleep …) or returns what the caller has to do. */
+pt_fault_kind_t pt_fault(const char *site);
+
+#endif

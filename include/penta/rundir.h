@@ -1,0 +1,37 @@
+/* rundir.h — files of a run directory (layer: io). Rank 0 only, all Local.
+ *
+ * config.resolved.ini, metrics.jsonl, summary.json, status.json, run.lock, checkpoints/. Whole files
+ * are written beside and renamed, so readers never see half a file. */
+#ifndef PENTA_RUNDIR_H
+#define PENTA_RUNDIR_H
+
+#include "penta/status.h"
+#include <jansson.h>
+#include <stdint.h>
+
+/* Makes the directory and checkpoints/ (parents too), checks it is writable, and takes the lock
+ * file (a second live run in the same directory is CONFIG, naming host and pid). */
+typedef struct pt_rundir pt_rundir_t;
+pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out);
+void pt_rundir_close(pt_rundir_t *dir);
+const char *pt_rundir_path(const pt_rundir_t *dir);
+const char *pt_rundir_checkpoints(const pt_rundir_t *dir);
+
+/* Whole file by write-beside, fsync, rename, fsync of the directory. */
+pt_status_t pt_file_write(const char *path, const char *text);
+pt_status_t pt_rundir_write(pt_rundir_t *dir, const char *name, const char *text);
+pt_status_t pt_rundir_write_json(pt_rundir_t *dir, const char *name,
+                                 json_t *object); /* steals */
+
+/* metrics.jsonl: one object a line. Opening drops lines of steps > last_step (and a torn last line). */
+pt_status_t pt_rundir_open_metrics(pt_rundir_t *dir, int64_t last_step);
+pt_status_t pt_rundir_add_metrics(pt_rundir_t *dir,
+                                  json_t *object); /* steals; one write, flushed */
+
+/* status.json in directory `path` of the current error record or outcome: code, name, sentence,
+ * message, rank, host, step, phase, time. Works on any rank and without an open run directory (a
+ * missing directory is not made: silently nothing). */
+void pt_status_write(const char *path, pt_status_t status, const char *message,
+                     int64_t step);
+
+#endif

@@ -1,0 +1,110 @@
+/* train.h — a training run (layer: train). */
+#ifndef PENTA_TRAIN_H
+#define PENTA_TRAIN_H
+
+#include "penta/arch.h"
+#include "penta/checkpoint.h"
+#include "penta/data.h"
+#include "penta/mesh.h"
+#include "penta/model.h"
+#include "penta/optim.h"
+#include "penta/schedule.h"
+
+/* Everything a step needs, made in one place, for runs and plans alike. */
+typedef struct pt_trainer {
+    const pt_config_t *config; /* borrowed */
+    pt_arch_t arch;
+    pt_param_table_t table;
+    pt_device_t *device;
+    pt_engine_t *engine; /* borrowed world inside */
+    pt_mesh_t mesh;
+    pt_stream_t *stream;
+    pt_units_t *units;
+    pt_model_t *model;
+    pt_optim_t *optim;
+    pt_corpus_t *corpus;
+    pt_loader_t *loader;
+    pt_loader_options_t loading;
+    pt_schedule_t schedule;
+    pt_schedule_facts_t facts;
+    pt_arena_t arena[PT_CLASS_COUNT];
+    pt_tensor_t norm_sum, digest_sum; /* device accumulators */
+    pt_tensor_t host_sums;            /* [2, PT_SUM_WORDS]: loss and squared norm */
+    pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
+    void *snapshot;                   /* host: one bucket's shard, for files */
+    int64_t snapshot_bytes;
+    pt_where_t where;
+    /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
+    int64_t valid, next_valid, next_step, prefetched;
+    /* State of training, what a checkpoint holds beside tensors: */
+    int64_t step;        /* done */
+    int64_t t;           /* updates done (skipped steps do not count) */
+    int64_t tokens;      /* valid labels trained on */
+    int64_t decay_steps; /* length of the learning-rate schedule */
+} pt_trainer_t;
+
+/* Collective (wire). dry: plan. Set-up up to sealed arenas and initial weights. On failure everything
+ * is undone. Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry, pt_trainer_t *out);
+void pt_trainer_destroy(pt_trainer_t *trainer);
+
+typedef struct pt_step_result {
+    double loss, grad_norm, lr;
+    int64_t valid_tokens; /* N */
+    bool skipped;
+    bool stop;            /* some rank asked */
+    double step_sec, data_sec, comm_sec;
+} pt_step_result_t;
+
+/* This rank's wish to stop, asked when a step's work is done, just before ranks exchange wishes. */
+typedef bool (*pt_want_stop_fn)(void *self);
+
+/* One step. Collective. want_stop NULL: never. Fails: NUMERIC (common): non-finite loss or norm, naming
+ * where; the weights are then those before the step. */
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
+                          pt_step_result_t *out);
+/* Mean validation loss, NaN without validation data. Collective. The stop flag is agreed on every few
+ * seconds; *stopped: cut short. */
+pt_status_t pt_train_evaluate(pt_trainer_t *trainer, double *loss, bool *stopped);
+
+/* State digest of the weights (sum over owned shards, all ranks). Collective. */
+pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
+/* Compares digests of every replica; INTERNAL (common) naming both, or the minority of three and more. */
+pt_status_t pt_train_check_replicas(pt_trainer_t *trainer);
+
+/* Saves to a file and publishes it. *digest: of the weights. Collective; all ranks return the same. */
+pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, double loss, uint64_t *digest);
+/* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged, survivable), CONFIG (it
+ * was made with other fixed options: names them). */
+pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);
+
+typedef struct pt_resumed {
+    char path[4096]; /* "": the run starts afresh */
+    double loss;
+} pt_resumed_t;
+/* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only
+ * damaged ones: IO), a named file, or none. Collective. */
+pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory, pt_resumed_t *out);
+
+typedef struct pt_train_result {
+    int64_t step;
+    double loss, validation_loss; /* NaN: none */
+    uint64_t digest;
+    pt_ledger_t ledger;
+    int64_t peak_bytes[PT_CLASS_COUNT];
+} pt_train_result_t;
+
+/* The whole of `penta train`: header, loop, metrics, saves, stop logic, summary. Re-entrant: several
+ * runs may follow each other in one process. Collective (wire). `result` optional.
+ * Returns OK (finished), STOPPED (durable checkpoint), or a failure: an agreed one (COMMON), or this
+ * rank's own (LOCAL: fatal; ABORTED is one). */
+pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire, pt_train_result_t *result);
+
+/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2. A SIGINT when it is set already:
+ * ABORTED, within a micro-batch. */
+void pt_stop_install(void);
+void pt_stop_request(void);
+int pt_stop_requested(void); /* number of requests */
+void pt_stop_clear(void);
+
+#endif

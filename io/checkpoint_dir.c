@@ -1,0 +1,132 @@
+#include "penta/alloc.h"
+#include "penta/checkpoint.h"
+#include "penta/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEP_DIGITS = 8, MAX_DIGITS = 18 };
+
+const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer,
+                               size_t size)
+{
+    snprintf(buffer, size, "%s/step_%0*" PRId64 ".h5", directory, STEP_DIGITS, step);
+    return buffer;
+}
+
+/* Is it step_DIGITS followed by `suffix`? */
+static bool parse_name(const char *name, const char *suffix, int64_t *step)
+{
+    size_t digits;
+
+    if (strncmp(name, "step_", 5) != 0)
+        return false;
+    name += 5;
+    digits = strspn(name, "0123456789");
+    if (digits < STEP_DIGITS || digits > MAX_DIGITS ||
+        strcmp(name + digits, suffix) != 0)
+        return false;
+    *step = strtoll(name, NULL, 10);
+    return true;
+}
+
+typedef struct entries {
+    pt_checkpoint_entry_t *items;
+    int count, room;
+} entries_t;
+
+static pt_status_t add_entry(entries_t *entries, const char *directory,
+                             const char *name, int64_t step)
+{
+    if (entries->count == entries->room) {
+        int room = entries->room == 0 ? 16 : 2 * entries->room;
+        PT_TRY(pt_realloc("checkpoint list", (size_t)entries->room, (size_t)room,
+                          sizeof *entries->items, (void **)&entries->items));
+        entries->room = room;
+    }
+    pt_checkpoint_entry_t *entry = &entries->items[entries->count];
+    int length = snprintf(entry->path, sizeof entry->path, "%s/%s", directory, name);
+    PT_CHECK(length < (int)sizeof entry->path, PT_IO, "%s/%s: this path is too long",
+             directory, name);
+    entry->step = step;
+    entries->count++;
+    return PT_OK;
+}
+
+static pt_status_t scan(const char *directory, const char *suffix, entries_t *out)
+{
+    DIR *stream = opendir(directory);
+    const struct dirent *file;
+    pt_status_t status = PT_OK;
+    int64_t step;
+
+    if (!stream && errno == ENOENT)
+        return PT_OK;
+    PT_CHECK(stream, PT_IO, "%s: cannot be listed: %s", directory, strerror(errno));
+    errno = 0;
+    while (status == PT_OK && (file = readdir(stream)) != NULL) {
+        if (parse_name(file->d_name, suffix, &step))
+            status = add_entry(out, directory, file->d_name, step);
+        errno = 0;
+    }
+    if (status == PT_OK && errno != 0)
+        status = PT_FAIL(PT_IO, "%s: cannot be listed: %s", directory, strerror(errno));
+    closedir(stream);
+    return status;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    int64_t x = ((const pt_checkpoint_entry_t *)a)->step;
+    int64_t y = ((const pt_checkpoint_entry_t *)b)->step;
+
+    return (x < y) - (x > y);
+}
+
+pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
+                               int *count)
+{
+    entries_t entries = {0};
+    pt_status_t status = scan(directory, ".h5", &entries);
+
+    *out = NULL;
+    *count = 0;
+    if (status != PT_OK) {
+        pt_free(entries.items);
+        return status;
+    }
+    if (entries.count > 0)
+        qsort(entries.items, (size_t)entries.count, sizeof *entries.items, newest_first);
+    *out = entries.items;
+    *count = entries.count;
+    return PT_OK;
+}
+
+static void remove_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        pt_log_all(PT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));
+}
+
+void pt_checkpoint_retain(const char *directory, int64_t keep, int64_t keep_every)
+{
+    entries_t partial = {0};
+    pt_checkpoint_entry_t *published = NULL;
+    int count = 0;
+
+    if (scan(directory, ".h5.partial", &partial) != PT_OK ||
+        pt_checkpoint_list(directory, &published, &count) != PT_OK)
+        pt_error_warn("old checkpoints stay");
+    for (int i = 0; i < partial.count; i++)
+        remove_file(partial.items[i].path);
+    for (int i = keep < count ? (int)keep : count; i < count; i++)
+        if (keep_every == 0 || published[i].step % keep_every != 0)
+            remove_file(published[i].path);
+    pt_free(published);
+    pt_free(partial.items);
+}

@@ -1,0 +1,52 @@
+/* checkpoint_file.h — what writer and reader share of the file's format (private to io). */
+#ifndef PT_IO_CHECKPOINT_FILE_H
+#define PT_IO_CHECKPOINT_FILE_H
+
+#include "io/h5.h"
+#include "penta/checkpoint.h"
+
+enum {
+    PT_CHECKPOINT_PATH = 128,            /* "/group/name" */
+    PT_CHECKPOINT_PIECE_BYTES = 1 << 25, /* moved at once */
+    PT_CHECKPOINT_MAX_TENSORS = 1 << 20,
+    PT_CHECKPOINT_MAX_TEXT = 1 << 26
+};
+
+typedef struct pt_checkpoint_item {
+    pt_checkpoint_tensor_t tensor;
+    int64_t offset; /* of its first byte in the file */
+    uint64_t digest;
+} pt_checkpoint_item_t;
+
+/* Everything a file says but its elements. */
+typedef struct pt_checkpoint_content {
+    pt_checkpoint_header_t header;
+    pt_checkpoint_item_t *items;
+    int count, room;
+    char *config, *hosts;
+    int64_t file_bytes;
+} pt_checkpoint_content_t;
+
+/* "/group/name"; returns buffer. */
+const char *pt_checkpoint_tensor_path(const pt_checkpoint_tensor_t *tensor,
+                                      char buffer[PT_CHECKPOINT_PATH]);
+uint64_t pt_checkpoint_tensor_id(const char *group, const char *name);
+
+pt_status_t pt_checkpoint_write_header(hid_t file, const char *path,
+                                       const pt_checkpoint_header_t *header);
+pt_status_t pt_checkpoint_read_header(hid_t file, const char *path,
+                                      pt_checkpoint_header_t *out);
+pt_status_t pt_checkpoint_write_digest(hid_t dataset, const char *path,
+                                       const char *name, uint64_t digest);
+pt_status_t pt_checkpoint_read_digest(hid_t dataset, const char *path, const char *name,
+                                      uint64_t *out);
+
+/* Reads and checks everything but the elements. Local. `out` zeroed by the callee; caller calls
+ * pt_checkpoint_content_free, failed or not. Fails: IO, naming file and defect. */
+pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out);
+void pt_checkpoint_content_free(pt_checkpoint_content_t *content);
+
+/* Reads every tensor, a share on each rank, and compares the digests. Collective. */
+pt_status_t pt_checkpoint_read_all(pt_comm_t *comm, pt_checkpoint_reader_t *reader);
+
+#endif

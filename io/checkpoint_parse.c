@@ -1,0 +1,242 @@
+#include "io/box.h"
+#include "io/checkpoint_file.h"
+#include "penta/alloc.h"
+#include "penta/rng.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct visit {
+    const char *path;
+    pt_checkpoint_content_t *content;
+    pt_status_t status;
+} visit_t;
+
+/* "group/name" into its parts; the last slash divides. */
+static pt_status_t split_name(const char *path, const char *full,
+                              pt_checkpoint_tensor_t *out)
+{
+    const char *slash = strrchr(full, '/');
+    size_t group = slash ? (size_t)(slash - full) : 0,
+           name = slash ? strlen(slash + 1) : 0;
+
+    PT_CHECK(slash, PT_IO, "%s: unexpected dataset /%.200s", path, full);
+    PT_CHECK(group < sizeof out->group && name < sizeof out->name, PT_IO,
+             "%s: the name of dataset /%.200s is too long", path, full);
+    memcpy(out->group, full, group);
+    memcpy(out->name, slash + 1, name);
+    out->id = pt_checkpoint_tensor_id(out->group, out->name);
+    return PT_OK;
+}
+
+static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
+                              pt_checkpoint_tensor_t *out)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    hsize_t shape[H5S_MAX_RANK] = {0};
+    bool known = type >= 0 && pt_h5_dtype(type, &out->dtype);
+    int ndim = space >= 0 && H5Sget_simple_extent_type(space) == H5S_SIMPLE
+                   ? H5Sget_simple_extent_dims(space, shape, NULL)
+                   : -1;
+
+    pt_h5_close(&space);
+    pt_h5_close(&type);
+    PT_CHECK(known, PT_IO,
+             "%s: elements of /%s are neither fp32 nor fp64, little-endian", path, name);
+    PT_CHECK(ndim >= 1 && ndim <= PT_CHECKPOINT_DIMS, PT_IO,
+             "%s: /%s has not 1 to %d dimensions", path, name, PT_CHECKPOINT_DIMS);
+    out->ndim = ndim;
+    for (int d = 0; d < ndim; d++)
+        out->shape[d] = shape[d] <= INT64_MAX ? (int64_t)shape[d] : 0;
+    PT_CHECK(pt_checkpoint_elements(out) > 0, PT_IO,
+             "%s: the shape of /%s is impossible", path, name);
+    return PT_OK;
+}
+
+/* Elements lie in one piece of this very file, as they are. */
+static pt_status_t read_place(const char *path, hid_t dataset, int64_t file_bytes,
+                              pt_checkpoint_item_t *item)
+{
+    const pt_checkpoint_tensor_t *tensor = &item->tensor;
+    hid_t list = H5Dget_create_plist(dataset);
+    bool plain = list >= 0 && H5Pget_layout(list) == H5D_CONTIGUOUS &&
+                 H5Pget_external_count(list) == 0 && H5Pget_nfilters(list) == 0;
+    haddr_t at = plain ? H5Dget_offset(dataset) : HADDR_UNDEF;
+    int64_t bytes =
+        pt_checkpoint_elements(tensor) * (int64_t)pt_dtype_size(tensor->dtype);
+
+    pt_h5_close(&list);
+    PT_CHECK(plain && at != HADDR_UNDEF, PT_IO,
+             "%s: the elements of /%s/%s are not stored in one piece", path,
+             tensor->group, tensor->name);
+    PT_CHECK(at <= INT64_MAX && bytes <= file_bytes && (int64_t)at <= file_bytes - bytes,
+             PT_IO, "%s: /%s/%s reaches beyond the end of the file", path,
+             tensor->group, tensor->name);
+    item->offset = (int64_t)at;
+    return PT_OK;
+}
+
+static pt_status_t read_item(const visit_t *visit, hid_t dataset, const char *name)
+{
+    pt_checkpoint_content_t *content = visit->content;
+
+    PT_CHECK(content->count < PT_CHECKPOINT_MAX_TENSORS, PT_IO,
+             "%s: more than %d tensors", visit->path, PT_CHECKPOINT_MAX_TENSORS);
+    if (content->count == content->room) {
+        int room = content->room == 0 ? 64 : 2 * content->room;
+        PT_TRY(pt_realloc("checkpoint tensors", (size_t)content->room, (size_t)room,
+                          sizeof *content->items, (void **)&content->items));
+        content->room = room;
+    }
+    pt_checkpoint_item_t *item = &content->items[content->count];
+    PT_TRY(split_name(visit->path, name, &item->tensor));
+    PT_TRY(read_shape(visit->path, dataset, name, &item->tensor));
+    PT_TRY(read_place(visit->path, dataset, content->file_bytes, item));
+    PT_TRY(pt_checkpoint_read_digest(dataset, visit->path, name, &item->digest));
+    content->count++;
+    return PT_OK;
+}
+
+static pt_status_t check_text(const char *path, hid_t dataset, const char *name,
+                              const char *text)
+{
+    uint64_t digest;
+
+    PT_TRY(pt_checkpoint_read_digest(dataset, path, name, &digest));
+    PT_CHECK(digest == pt_name_id(text), PT_IO, "%s: the text /%s is damaged", path,
+             name);
+    return PT_OK;
+}
+
+static pt_status_t read_text(const char *path, hid_t dataset, const char *name,
+                             char **out)
+{
+    hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
+    size_t size = type >= 0 ? H5Tget_size(type) : 0;
+    bool fits = size >= 1 && size <= PT_CHECKPOINT_MAX_TEXT &&
+                H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+                space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR;
+    pt_status_t status;
+
+    if (!fits)
+        status = PT_FAIL(PT_IO, "%s: /%s is not one text of fixed length", path, name);
+    else
+        status = pt_alloc("checkpoint text", size + 1, 1, (void **)out);
+    if (status == PT_OK &&
+        H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) < 0)
+        status = PT_H5_FAIL(path, "cannot read the text /%s", name);
+    pt_h5_close(&space);
+    pt_h5_close(&type);
+    return status == PT_OK ? check_text(path, dataset, name, *out) : status;
+}
+
+static pt_status_t visit_dataset(const visit_t *visit, hid_t dataset, const char *name)
+{
+    if (strcmp(name, "config") == 0 && !visit->content->config)
+        return read_text(visit->path, dataset, name, &visit->content->config);
+    if (strcmp(name, "hosts") == 0 && !visit->content->hosts)
+        return read_text(visit->path, dataset, name, &visit->content->hosts);
+    return read_item(visit, dataset, name);
+}
+
+static pt_status_t visit_link(const visit_t *visit, hid_t root, const char *name,
+                              H5L_type_t type)
+{
+    hid_t object;
+    pt_status_t status = PT_OK;
+
+    PT_CHECK(type == H5L_TYPE_HARD, PT_IO, "%s: /%.200s is a link to somewhere else",
+             visit->path, name);
+    object = H5Oopen(root, name, H5P_DEFAULT);
+    if (object < 0)
+        return PT_H5_FAIL(visit->path, "cannot open /%.200s", name);
+    switch (H5Iget_type(object)) {
+    case H5I_GROUP: break;
+    case H5I_DATASET: status = visit_dataset(visit, object, name); break;
+    default:
+        status = PT_FAIL(PT_IO, "%s: /%.200s is neither a group nor a dataset",
+                         visit->path, name);
+    }
+    pt_h5_close(&object);
+    return status;
+}
+
+static herr_t on_link(hid_t root, const char *name, const H5L_info_t *info,
+                      void *context)
+{
+    visit_t *visit = context;
+
+    visit->status = visit_link(visit, root, name, info->type);
+    return visit->status == PT_OK ? 0 : -1;
+}
+
+/* The state digest is by definition the sum over the weights. */
+static pt_status_t check_sum(const char *path, const pt_checkpoint_content_t *content)
+{
+    uint64_t sum = 0;
+
+    for (int i = 0; i < content->count; i++)
+        if (strcmp(content->items[i].tensor.group, "model") == 0)
+            sum += content->items[i].digest;
+    PT_CHECK(sum == content->header.digest, PT_IO,
+             "%s: its digest %016llx is not the sum of its tensors' digests, %016llx",
+             path, (unsigned long long)content->header.digest, (unsigned long long)sum);
+    return PT_OK;
+}
+
+static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_content_t *out)
+{
+    visit_t visit = {.path = path, .content = out};
+
+    PT_TRY(pt_checkpoint_read_header(file, path, &out->header));
+    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, on_link, &visit) < 0)
+        return visit.status != PT_OK
+                   ? visit.status
+                   : PT_H5_FAIL(path, "its contents cannot be listed");
+    PT_CHECK(out->config, PT_IO, "%s: /config is missing", path);
+    PT_CHECK(out->hosts, PT_IO, "%s: /hosts is missing", path);
+    PT_CHECK(out->count > 0, PT_IO, "%s: holds no tensors", path);
+    return check_sum(path, out);
+}
+
+/* Says what is wrong before HDF5 would say it worse. */
+static pt_status_t check_kind(const char *path, int64_t *bytes)
+{
+    struct stat info;
+
+    PT_CHECK(stat(path, &info) == 0, PT_IO, "%s: %s", path, strerror(errno));
+    PT_CHECK(!S_ISDIR(info.st_mode), PT_IO, "%s: is a directory, not a checkpoint file",
+             path);
+    PT_CHECK(S_ISREG(info.st_mode), PT_IO, "%s: is not a regular file", path);
+    PT_CHECK(access(path, R_OK) == 0, PT_IO, "%s: cannot be read: %s", path,
+             strerror(errno));
+    PT_CHECK(info.st_size > 0, PT_IO, "%s: is empty", path);
+    *bytes = info.st_size;
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out)
+{
+    pt_status_t status;
+    hid_t file;
+
+    memset(out, 0, sizeof *out);
+    PT_TRY(check_kind(path, &out->file_bytes));
+    pt_h5_init();
+    PT_CHECK(H5Fis_hdf5(path) > 0, PT_IO,
+             "%s: is not a HDF5 file (or its beginning is damaged)", path);
+    PT_TRY(pt_h5_open_file(path, H5F_ACC_RDONLY, NULL, &file));
+    status = parse_file(file, path, out);
+    pt_h5_close(&file);
+    return status;
+}
+
+void pt_checkpoint_content_free(pt_checkpoint_content_t *content)
+{
+    pt_free(content->hosts);
+    pt_free(content->config);
+    pt_free(content->items);
+}

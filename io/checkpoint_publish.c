@@ -1,0 +1,166 @@
+#include "io/checkpoint_write.h"
+
+#include "io/box.h"
+#include "io/file.h"
+#include "penta/alloc.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* The values of PT_VERIFY in the configuration, which io does not see. */
+enum { VERIFY_NONE, VERIFY_DIGEST, VERIFY_FULL };
+
+/* Collective. */
+static pt_status_t close_together(pt_checkpoint_writer_t *writer)
+{
+    pt_status_t status;
+
+    for (int i = 0; i < writer->count; i++)
+        pt_h5_close(&writer->datasets[i]);
+    pt_comm_blocking_begin();
+    status = pt_h5_close_file(writer->partial, &writer->file);
+    pt_comm_blocking_end();
+    return status;
+}
+
+/* Every rank syncs: each host, as a client of the file system, may hold pages of its own. */
+static pt_status_t settle(const pt_checkpoint_writer_t *writer, pt_status_t status)
+{
+    PT_TRY(status);
+    PT_TRY(pt_checkpoint_inject("checkpoint.close", writer->partial));
+    return pt_file_sync(writer->partial);
+}
+
+/* After the sum over ranks: every element was written once. */
+static pt_status_t check_complete(const pt_checkpoint_writer_t *writer)
+{
+    for (int i = 0; i < writer->count; i++) {
+        const pt_checkpoint_tensor_t *tensor = &writer->tensors[i];
+        int64_t elements = pt_checkpoint_elements(tensor);
+        PT_CHECK_COMMON((int64_t)writer->sums[2 * i + 1] == elements, PT_INTERNAL,
+                        "%s: of %s/%s %lld elements were written, it has %lld",
+                        writer->partial, tensor->group, tensor->name,
+                        (long long)writer->sums[2 * i + 1], (long long)elements);
+    }
+    return PT_OK;
+}
+
+static uint64_t state_digest(const pt_checkpoint_writer_t *writer)
+{
+    uint64_t digest = 0;
+
+    for (int i = 0; i < writer->count; i++)
+        if (strcmp(writer->tensors[i].group, "model") == 0)
+            digest += writer->sums[2 * i];
+    return digest;
+}
+
+static pt_status_t write_values(const pt_checkpoint_writer_t *writer, hid_t file,
+                                const pt_checkpoint_header_t *header)
+{
+    char name[PT_CHECKPOINT_PATH];
+
+    PT_TRY(pt_checkpoint_write_header(file, writer->partial, header));
+    for (int i = 0; i < writer->count; i++) {
+        pt_checkpoint_tensor_path(&writer->tensors[i], name);
+        hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+        if (dataset < 0)
+            return PT_H5_FAIL(writer->partial, "cannot open %s", name);
+        pt_status_t status = pt_checkpoint_write_digest(dataset, writer->partial, name,
+                                                        writer->sums[2 * i]);
+        pt_h5_close(&dataset);
+        PT_TRY(status);
+    }
+    return PT_OK;
+}
+
+/* One rank. */
+static pt_status_t write_metadata(const pt_checkpoint_writer_t *writer,
+                                  const pt_checkpoint_header_t *header)
+{
+    hid_t file;
+    pt_status_t status, closed;
+
+    PT_TRY(pt_h5_open_file(writer->partial, H5F_ACC_RDWR, NULL, &file));
+    status = write_values(writer, file, header);
+    closed = pt_h5_close_file(writer->partial, &file);
+    PT_TRY(status != PT_OK ? status : closed);
+    return pt_file_sync(writer->partial);
+}
+
+/* What a reader sees is what was meant. Local. */
+static pt_status_t compare(const pt_checkpoint_writer_t *writer,
+                           const pt_checkpoint_reader_t *reader, int verify)
+{
+    PT_CHECK(pt_checkpoint_tensors(reader) == writer->count, PT_IO,
+             "%s: holds %d tensors, %d were written", writer->partial,
+             pt_checkpoint_tensors(reader), writer->count);
+    for (int i = 0; i < writer->count; i++) {
+        const pt_checkpoint_tensor_t *meant = &writer->tensors[i];
+        int at = pt_checkpoint_find_tensor(reader, meant->group, meant->name);
+        const pt_checkpoint_tensor_t *found =
+            at < 0 ? NULL : pt_checkpoint_tensor(reader, at);
+        PT_CHECK(found && found->dtype == meant->dtype && found->ndim == meant->ndim &&
+                     memcmp(found->shape, meant->shape,
+                            (size_t)meant->ndim * sizeof meant->shape[0]) == 0 &&
+                     (verify == VERIFY_NONE ||
+                      pt_checkpoint_tensor_digest(reader, at) == writer->sums[2 * i]),
+                 PT_IO, "%s: %s/%s does not come back as it was written",
+                 writer->partial, meant->group, meant->name);
+    }
+    return PT_OK;
+}
+
+/* Collective. */
+static pt_status_t check(const pt_checkpoint_writer_t *writer, int verify)
+{
+    pt_checkpoint_reader_t *reader;
+    pt_status_t status;
+
+    PT_TRY(pt_checkpoint_open(writer->comm, writer->partial, &reader));
+    PT_TRY_GOTO(close,
+                pt_comm_agree(writer->comm, compare(writer, reader, verify), true));
+    if (verify == VERIFY_FULL)
+        status = pt_checkpoint_read_all(writer->comm, reader);
+close:
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+/* One rank. From the rename on the file is published, whatever follows. */
+static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer)
+{
+    PT_TRY(pt_checkpoint_inject("checkpoint.rename", writer->partial));
+    PT_TRY(pt_file_rename(writer->partial, writer->path));
+    return pt_checkpoint_inject("checkpoint.renamed", writer->path);
+}
+
+/* Collective: all that follows when every rank has written its share. */
+static pt_status_t complete(pt_checkpoint_writer_t *writer,
+                            pt_checkpoint_header_t *header, int verify)
+{
+    pt_comm_t *comm = writer->comm;
+    bool first = pt_comm_rank(comm) == 0;
+
+    PT_TRY(pt_comm_sum_int64(comm, (int64_t *)writer->sums, 2 * writer->count));
+    PT_TRY(check_complete(writer));
+    header->digest = state_digest(writer);
+    PT_TRY(pt_comm_agree(comm, first ? write_metadata(writer, header) : PT_OK, true));
+    PT_TRY(check(writer, verify));
+    return pt_comm_agree(comm, first ? rename_partial(writer) : PT_OK, true);
+}
+
+pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
+                                  pt_checkpoint_header_t *header, int verify)
+{
+    pt_status_t closed = close_together(writer);
+
+    status = settle(writer, status != PT_OK ? status : closed);
+    status = pt_comm_agree(writer->comm, status, true);
+    if (status == PT_OK)
+        status = complete(writer, header, verify);
+    if (status != PT_OK && pt_comm_rank(writer->comm) == 0)
+        unlink(writer->partial);
+    pt_checkpoint_writer_free(writer);
+    return status;
+}

@@ -1,0 +1,269 @@
+#include "io/box.h"
+#include "io/checkpoint_file.h"
+#include "penta/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* One rank reads the metadata through HDF5 and passes them on; the elements are read by plain
+ * system calls, since they are contiguous. So no rank waits for HDF5 on another, and a damaged file
+ * is judged once. */
+struct pt_checkpoint_reader {
+    pt_comm_t *comm;
+    char *path;
+    int fd; /* -1: not open */
+    pt_checkpoint_content_t content;
+    uint64_t *sums; /* of each tensor: digest of what was read, elements read; 2*count */
+};
+
+static pt_status_t make_reader(pt_comm_t *comm, const char *path,
+                               pt_checkpoint_reader_t **out)
+{
+    PT_TRY(PT_NEW("checkpoint reader", 1, out));
+    (*out)->comm = comm;
+    (*out)->fd = -1;
+    PT_TRY(pt_strdup("checkpoint path", path, &(*out)->path));
+    if (pt_comm_rank(comm) == 0)
+        PT_TRY(pt_checkpoint_parse(path, &(*out)->content));
+    return PT_OK;
+}
+
+/* Room for what rank 0 found; `sizes`: tensors, bytes of the texts, bytes of the file. */
+static pt_status_t make_room(pt_checkpoint_reader_t *reader, const int64_t sizes[4])
+{
+    pt_checkpoint_content_t *content = &reader->content;
+
+    PT_TRY(PT_NEW("checkpoint sums", 2 * (size_t)sizes[0], &reader->sums));
+    if (pt_comm_rank(reader->comm) == 0)
+        return PT_OK;
+    content->count = (int)sizes[0];
+    content->file_bytes = sizes[3];
+    PT_TRY(PT_NEW("checkpoint tensors", (size_t)sizes[0], &content->items));
+    PT_TRY(pt_alloc("checkpoint text", (size_t)sizes[1], 1, (void **)&content->config));
+    return pt_alloc("checkpoint text", (size_t)sizes[2], 1, (void **)&content->hosts);
+}
+
+static pt_status_t open_elements(pt_checkpoint_reader_t *reader)
+{
+    struct stat info;
+
+    reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC);
+    PT_CHECK(reader->fd >= 0, PT_IO, "%s: cannot be opened: %s", reader->path,
+             strerror(errno));
+    PT_CHECK(fstat(reader->fd, &info) == 0 && info.st_size == reader->content.file_bytes,
+             PT_IO, "%s: not the same file on every rank; does every host see it?",
+             reader->path);
+    return PT_OK;
+}
+
+/* Collective. */
+static pt_status_t share_content(pt_checkpoint_reader_t *reader)
+{
+    pt_comm_t *comm = reader->comm;
+    pt_checkpoint_content_t *content = &reader->content;
+    int64_t sizes[4] = {0};
+
+    if (pt_comm_rank(comm) == 0) {
+        sizes[0] = content->count;
+        sizes[1] = (int64_t)strlen(content->config) + 1;
+        sizes[2] = (int64_t)strlen(content->hosts) + 1;
+        sizes[3] = content->file_bytes;
+    }
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, sizes, sizeof sizes));
+    PT_TRY(pt_comm_agree(comm, make_room(reader, sizes), true));
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, &content->header, sizeof content->header));
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->items,
+                                   sizes[0] * (int64_t)sizeof *content->items));
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->config, sizes[1]));
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->hosts, sizes[2]));
+    return pt_comm_agree(comm, open_elements(reader), true);
+}
+
+pt_status_t pt_checkpoint_open(pt_comm_t *comm, const char *path,
+                               pt_checkpoint_reader_t **out)
+{
+    pt_checkpoint_reader_t *reader = NULL;
+    pt_status_t status = make_reader(comm, path, &reader);
+
+    *out = NULL;
+    PT_TRY_GOTO(close, pt_comm_agree(comm, status, true));
+    PT_TRY_GOTO(close, share_content(reader));
+    *out = reader;
+    return PT_OK;
+close:
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+void pt_checkpoint_close(pt_checkpoint_reader_t *reader)
+{
+    if (!reader)
+        return;
+    if (reader->fd >= 0)
+        close(reader->fd);
+    pt_checkpoint_content_free(&reader->content);
+    pt_free(reader->sums);
+    pt_free(reader->path);
+    pt_free(reader);
+}
+
+const pt_checkpoint_header_t *pt_checkpoint_header(const pt_checkpoint_reader_t *reader)
+{
+    return &reader->content.header;
+}
+
+const char *pt_checkpoint_config(const pt_checkpoint_reader_t *reader)
+{
+    return reader->content.config;
+}
+
+const char *pt_checkpoint_hosts(const pt_checkpoint_reader_t *reader)
+{
+    return reader->content.hosts;
+}
+
+int pt_checkpoint_tensors(const pt_checkpoint_reader_t *reader)
+{
+    return reader->content.count;
+}
+
+const pt_checkpoint_tensor_t *pt_checkpoint_tensor(const pt_checkpoint_reader_t *reader,
+                                                   int index)
+{
+    return &reader->content.items[index].tensor;
+}
+
+uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader, int index)
+{
+    return reader->content.items[index].digest;
+}
+
+int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
+                              const char *name)
+{
+    for (int i = 0; i < reader->content.count; i++) {
+        const pt_checkpoint_tensor_t *tensor = &reader->content.items[i].tensor;
+        if (strcmp(tensor->name, name) == 0 && strcmp(tensor->group, group) == 0)
+            return i;
+    }
+    return -1;
+}
+
+static void convert(pt_dtype_t from, const void *stored, void *host, int64_t n)
+{
+    if (from == PT_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((double *)host)[i] = ((const float *)stored)[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((float *)host)[i] = (float)((const double *)stored)[i];
+}
+
+/* One piece: `scratch` holds the stored elements when they are to be converted. */
+static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
+                              const pt_box_walk_t *walk, void *to, void *scratch)
+{
+    const pt_checkpoint_item_t *item = &reader->content.items[index];
+    void *stored = scratch ? scratch : to;
+
+    PT_TRY(pt_box_pread(reader->fd, reader->path, item->offset, &item->tensor,
+                        &walk->piece, stored));
+    reader->sums[2 * index] += pt_box_digest(&item->tensor, &walk->piece, stored);
+    reader->sums[2 * index + 1] += (uint64_t)pt_box_elements(&walk->piece);
+    if (scratch)
+        convert(item->tensor.dtype, scratch, to, pt_box_elements(&walk->piece));
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
+                               pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
+                               const int64_t count[PT_CHECKPOINT_DIMS], void *host)
+{
+    PT_REQUIRE(tensor >= 0 && tensor < reader->content.count);
+    PT_REQUIRE(dtype == PT_F32 || dtype == PT_F64);
+    const pt_checkpoint_tensor_t *stored = &reader->content.items[tensor].tensor;
+    size_t size = pt_dtype_size(stored->dtype);
+    void *scratch = NULL;
+    pt_status_t status = PT_OK;
+    pt_box_t box;
+
+    PT_TRY(pt_box_make(stored, start, count, &box));
+    if (dtype != stored->dtype)
+        PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &scratch));
+    pt_box_walk_t walk = pt_box_walk(&box, size, PT_CHECKPOINT_PIECE_BYTES);
+    while (status == PT_OK && pt_box_next(&walk)) {
+        char *to = (char *)host + walk.offset * (int64_t)pt_dtype_size(dtype);
+        status = read_piece(reader, tensor, &walk, to, scratch);
+    }
+    pt_free(scratch);
+    return status;
+}
+
+static pt_status_t compare(const pt_checkpoint_reader_t *reader, const uint64_t *sums)
+{
+    for (int i = 0; i < reader->content.count; i++) {
+        const pt_checkpoint_item_t *item = &reader->content.items[i];
+        int64_t elements = pt_checkpoint_elements(&item->tensor);
+        if (sums[2 * i + 1] == 0)
+            continue;
+        PT_CHECK_COMMON((int64_t)sums[2 * i + 1] == elements, PT_INTERNAL,
+                        "%s: of /%s/%s %lld elements were read, it has %lld",
+                        reader->path, item->tensor.group, item->tensor.name,
+                        (long long)sums[2 * i + 1], (long long)elements);
+        PT_CHECK_COMMON(
+            sums[2 * i] == item->digest, PT_IO,
+            "%s: the elements of /%s/%s have digest %016llx, but were written "
+            "with %016llx: the file is damaged",
+            reader->path, item->tensor.group, item->tensor.name,
+            (unsigned long long)sums[2 * i], (unsigned long long)item->digest);
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader)
+{
+    int count = 2 * reader->content.count;
+    uint64_t *sums = NULL;
+    pt_status_t status = PT_NEW("checkpoint sums", (size_t)count, &sums);
+
+    PT_TRY_GOTO(free_sums, pt_comm_agree(reader->comm, status, true));
+    memcpy(sums, reader->sums, (size_t)count * sizeof *sums);
+    PT_TRY_GOTO(free_sums, pt_comm_sum_int64(reader->comm, (int64_t *)sums, count));
+    status = compare(reader, sums);
+free_sums:
+    pt_free(sums);
+    return status;
+}
+
+/* Local: every size-th piece of every tensor. */
+static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size)
+{
+    void *piece;
+    pt_status_t status = PT_OK;
+    int64_t turn = 0;
+
+    PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &piece));
+    for (int i = 0; i < reader->content.count && status == PT_OK; i++) {
+        const pt_checkpoint_tensor_t *tensor = &reader->content.items[i].tensor;
+        pt_box_t whole = pt_box_whole(tensor);
+        pt_box_walk_t walk = pt_box_walk(&whole, pt_dtype_size(tensor->dtype),
+                                         PT_CHECKPOINT_PIECE_BYTES);
+        while (status == PT_OK && pt_box_next(&walk))
+            if (turn++ % size == rank)
+                status = read_piece(reader, i, &walk, piece, NULL);
+    }
+    pt_free(piece);
+    return status;
+}
+
+pt_status_t pt_checkpoint_read_all(pt_comm_t *comm, pt_checkpoint_reader_t *reader)
+{
+    /* So that it is the disk that answers, not the memory the writes went through. */
+    (void)posix_fadvise(reader->fd, 0, 0, POSIX_FADV_DONTNEED);
+    PT_TRY(pt_comm_agree(
+        comm, read_share(reader, pt_comm_rank(comm), pt_comm_size(comm)), true));
+    return pt_checkpoint_verify_read(reader);
+}

@@ -1,0 +1,309 @@
+#include "io/checkpoint_write.h"
+
+#include "io/box.h"
+#include "io/file.h"
+#include "penta/alloc.h"
+#include "penta/fault.h"
+#include "penta/rng.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Rank 0 alone makes the file with all its metadata, so a failure there is a failure of one rank
+ * and nobody waits inside HDF5 for it. Then all ranks open it together and write elements
+ * independently: metadata no longer change, and of HDF5 only open and close are collective. */
+
+enum { SPACE_FILE = 1 << 20, SPACE_TENSOR = 4096 };
+
+pt_status_t pt_checkpoint_inject(const char *site, const char *path)
+{
+    switch (pt_fault(site)) {
+    case PT_FAULT_IO: return PT_FAIL(PT_IO, "%s: injected failure at %s", path, site);
+    case PT_FAULT_NOSPACE:
+        return PT_FAIL(PT_IO, "%s: %s (injected at %s)", path, strerror(ENOSPC), site);
+    default: return PT_OK;
+    }
+}
+
+void pt_checkpoint_writer_free(pt_checkpoint_writer_t *writer)
+{
+    if (!writer)
+        return;
+    pt_free(writer->sums);
+    pt_free(writer->datasets);
+    pt_free(writer->partial);
+    pt_free(writer->path);
+    pt_free(writer);
+}
+
+static pt_status_t make_writer(pt_comm_t *comm, const char *path,
+                               const pt_checkpoint_tensor_t *tensors, int count,
+                               pt_checkpoint_writer_t **out)
+{
+    size_t size = strlen(path) + sizeof ".partial";
+
+    PT_REQUIRE(count > 0 && count <= PT_CHECKPOINT_MAX_TENSORS);
+    PT_REQUIRE(pt_comm_mpi(comm) || pt_comm_size(comm) == 1);
+    PT_TRY(PT_NEW("checkpoint writer", 1, out));
+    pt_checkpoint_writer_t *writer = *out;
+    writer->comm = comm;
+    writer->tensors = tensors;
+    writer->count = count;
+    writer->file = -1;
+    PT_TRY(pt_strdup("checkpoint path", path, &writer->path));
+    PT_TRY(pt_alloc("checkpoint path", size, 1, (void **)&writer->partial));
+    snprintf(writer->partial, size, "%s.partial", path);
+    PT_TRY(PT_NEW("checkpoint sums", 2 * (size_t)count, &writer->sums));
+    PT_TRY(PT_NEW("checkpoint handles", (size_t)count, &writer->datasets));
+    for (int i = 0; i < count; i++)
+        writer->datasets[i] = -1;
+    return PT_OK;
+}
+
+static pt_status_t check_tensor(const pt_checkpoint_tensor_t *tensor)
+{
+    PT_CHECK(memchr(tensor->group, '\0', sizeof tensor->group) &&
+                 memchr(tensor->name, '\0', sizeof tensor->name) &&
+                 tensor->group[0] != '\0' && tensor->name[0] != '\0' &&
+                 !strchr(tensor->name, '/'),
+             PT_INTERNAL, "a tensor's name is no name");
+    PT_CHECK((unsigned)tensor->dtype < PT_DTYPE_COUNT && pt_h5_type(tensor->dtype) >= 0,
+             PT_INTERNAL, "%s/%s: checkpoints hold fp32 and fp64", tensor->group,
+             tensor->name);
+    PT_CHECK(pt_checkpoint_elements(tensor) > 0, PT_INTERNAL,
+             "%s/%s: its shape is impossible", tensor->group, tensor->name);
+    return PT_OK;
+}
+
+static pt_status_t check_space(const pt_checkpoint_writer_t *writer, size_t text_bytes)
+{
+    int64_t bytes = SPACE_FILE + (int64_t)text_bytes;
+
+    for (int i = 0; i < writer->count; i++) {
+        const pt_checkpoint_tensor_t *tensor = &writer->tensors[i];
+        PT_TRY(check_tensor(tensor));
+        bytes +=
+            pt_checkpoint_elements(tensor) * (int64_t)pt_dtype_size(tensor->dtype) +
+            SPACE_TENSOR;
+    }
+    return pt_file_check_space(writer->path, bytes, "this checkpoint");
+}
+
+/* Contiguous, allocated at once, never filled; without times, so equal content is equal bytes. */
+static hid_t creation_list(void)
+{
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+
+    if (list >= 0 && (H5Pset_layout(list, H5D_CONTIGUOUS) < 0 ||
+                      H5Pset_alloc_time(list, H5D_ALLOC_TIME_EARLY) < 0 ||
+                      H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) < 0 ||
+                      H5Pset_obj_track_times(list, false) < 0))
+        pt_h5_close(&list);
+    return list;
+}
+
+static hid_t create_dataset(hid_t file, const char *name, hid_t type, hid_t space)
+{
+    hid_t list = creation_list(), links = H5Pcreate(H5P_LINK_CREATE), dataset = -1;
+
+    if (list >= 0 && links >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0)
+        dataset = H5Dcreate2(file, name, type, space, links, list, H5P_DEFAULT);
+    pt_h5_close(&links);
+    pt_h5_close(&list);
+    return dataset;
+}
+
+static pt_status_t create_text(hid_t file, const char *path, const char *name,
+                               const char *text)
+{
+    hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR), dataset = -1;
+    pt_status_t status = PT_OK;
+
+    if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
+        H5Tset_cset(type, H5T_CSET_UTF8) >= 0)
+        dataset = create_dataset(file, name, type, space);
+    if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
+        status = PT_H5_FAIL(path, "cannot write %s", name);
+    else
+        status = pt_checkpoint_write_digest(dataset, path, name, pt_name_id(text));
+    pt_h5_close(&dataset);
+    pt_h5_close(&space);
+    pt_h5_close(&type);
+    return status;
+}
+
+/* The digest gets its place now and its value when all is written. */
+static pt_status_t create_tensor(hid_t file, const char *path,
+                                 const pt_checkpoint_tensor_t *tensor)
+{
+    char name[PT_CHECKPOINT_PATH];
+    hsize_t shape[PT_CHECKPOINT_DIMS];
+    hid_t space, dataset = -1;
+    pt_status_t status;
+
+    pt_checkpoint_tensor_path(tensor, name);
+    for (int d = 0; d < tensor->ndim; d++)
+        shape[d] = (hsize_t)tensor->shape[d];
+    space = H5Screate_simple(tensor->ndim, shape, NULL);
+    if (space >= 0)
+        dataset = create_dataset(file, name, pt_h5_type(tensor->dtype), space);
+    if (dataset < 0)
+        status = PT_H5_FAIL(path, "cannot make the dataset %s", name);
+    else
+        status = pt_checkpoint_write_digest(dataset, path, name, 0);
+    pt_h5_close(&dataset);
+    pt_h5_close(&space);
+    return status;
+}
+
+static pt_status_t create_contents(const pt_checkpoint_writer_t *writer, hid_t file,
+                                   const char *config, const char *hosts)
+{
+    pt_checkpoint_header_t nothing = {0};
+
+    PT_TRY(pt_checkpoint_write_header(file, writer->partial, &nothing));
+    PT_TRY(create_text(file, writer->partial, "/config", config));
+    PT_TRY(create_text(file, writer->partial, "/hosts", hosts));
+    for (int i = 0; i < writer->count; i++)
+        PT_TRY(create_tensor(file, writer->partial, &writer->tensors[i]));
+    return PT_OK;
+}
+
+static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char *config,
+                               const char *hosts)
+{
+    hid_t file;
+    pt_status_t status, closed;
+
+    PT_TRY(check_space(writer, strlen(config) + strlen(hosts)));
+    if (unlink(writer->partial) != 0)
+        PT_CHECK(errno == ENOENT, PT_IO, "%s: is in the way and cannot be removed: %s",
+                 writer->partial, strerror(errno));
+    PT_TRY(pt_h5_create_file(writer->partial, &file));
+    status = create_contents(writer, file, config, hosts);
+    closed = pt_h5_close_file(writer->partial, &file);
+    PT_TRY(status != PT_OK ? status : closed);
+    return pt_file_reserve(writer->partial);
+}
+
+/* Collective. A rank that could not open it leaves the others with a file that none can close: HDF5
+ * closes collectively. That is fatal, as it would be in MPI itself. */
+static pt_status_t open_together(pt_checkpoint_writer_t *writer)
+{
+    int64_t opened;
+
+    pt_comm_blocking_begin();
+    pt_status_t status = pt_h5_open_file(writer->partial, H5F_ACC_RDWR,
+                                         pt_comm_mpi(writer->comm), &writer->file);
+    pt_comm_blocking_end();
+    opened = writer->file >= 0;
+    PT_TRY(pt_comm_sum_int64(writer->comm, &opened, 1));
+    if (opened == 0)
+        return pt_comm_agree(writer->comm, status, true);
+    if (opened != pt_comm_size(writer->comm))
+        return PT_FAIL(PT_IO, "%s: opened on %lld of %d ranks only", writer->partial,
+                       (long long)opened, pt_comm_size(writer->comm));
+    return PT_OK;
+}
+
+static pt_status_t create_first(const pt_checkpoint_writer_t *writer,
+                                const char *config, const char *hosts)
+{
+    pt_h5_init();
+    PT_TRY(pt_checkpoint_inject("checkpoint.create", writer->partial));
+    if (pt_comm_rank(writer->comm) == 0)
+        PT_TRY(create_file(writer, config, hosts));
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
+                                 const pt_checkpoint_tensor_t *tensors, int count,
+                                 const char *config_ini, const char *hosts,
+                                 pt_checkpoint_writer_t **out)
+{
+    pt_checkpoint_writer_t *writer = NULL;
+    pt_status_t status = make_writer(comm, path, tensors, count, &writer);
+
+    *out = NULL;
+    PT_TRY_GOTO(destroy, pt_comm_agree(comm, status, true));
+    status = create_first(writer, config_ini, hosts);
+    PT_TRY_GOTO(unlink, pt_comm_agree(comm, status, true));
+    PT_TRY_GOTO(unlink, open_together(writer));
+    *out = writer;
+    return PT_OK;
+unlink:
+    if (pt_comm_rank(comm) == 0)
+        unlink(writer->partial);
+destroy:
+    pt_checkpoint_writer_free(writer);
+    return status;
+}
+
+/* ---- elements ---- */
+
+static pt_status_t open_dataset(pt_checkpoint_writer_t *writer, int tensor)
+{
+    char name[PT_CHECKPOINT_PATH];
+
+    if (writer->datasets[tensor] >= 0)
+        return PT_OK;
+    pt_checkpoint_tensor_path(&writer->tensors[tensor], name);
+    writer->datasets[tensor] = H5Dopen2(writer->file, name, H5P_DEFAULT);
+    if (writer->datasets[tensor] < 0)
+        return PT_H5_FAIL(writer->partial, "cannot open %s", name);
+    return PT_OK;
+}
+
+static pt_status_t write_piece(pt_checkpoint_writer_t *writer, int tensor,
+                               const pt_box_t *piece, const void *host)
+{
+    const pt_checkpoint_tensor_t *what = &writer->tensors[tensor];
+    hid_t dataset = writer->datasets[tensor], space = H5Dget_space(dataset),
+          memory = -1;
+    hid_t type = what->dtype == PT_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    hsize_t start[PT_CHECKPOINT_DIMS], count[PT_CHECKPOINT_DIMS];
+    pt_status_t status = PT_OK;
+
+    for (int d = 0; d < PT_CHECKPOINT_DIMS; d++) {
+        start[d] = (hsize_t)piece->start[d];
+        count[d] = (hsize_t)piece->count[d];
+    }
+    memory = H5Screate_simple(what->ndim, count, NULL);
+    if (space < 0 || memory < 0 ||
+        H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
+        H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, host) < 0)
+        status =
+            PT_H5_FAIL(writer->partial, "cannot write %s/%s", what->group, what->name);
+    pt_h5_close(&memory);
+    pt_h5_close(&space);
+    return status;
+}
+
+pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
+                                const int64_t start[PT_CHECKPOINT_DIMS],
+                                const int64_t count[PT_CHECKPOINT_DIMS],
+                                const void *host)
+{
+    PT_REQUIRE(tensor >= 0 && tensor < writer->count);
+    const pt_checkpoint_tensor_t *what = &writer->tensors[tensor];
+    int64_t size = (int64_t)pt_dtype_size(what->dtype);
+    pt_box_t box;
+
+    PT_TRY(pt_box_make(what, start, count, &box));
+    if (pt_box_elements(&box) == 0)
+        return PT_OK;
+    PT_TRY(pt_checkpoint_inject("checkpoint.write", writer->partial));
+    PT_TRY(open_dataset(writer, tensor));
+    /* In pieces: the digest finds them in the cache, and no count reaches 2^31. */
+    pt_box_walk_t walk = pt_box_walk(&box, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
+    while (pt_box_next(&walk)) {
+        const char *piece = (const char *)host + walk.offset * size;
+        PT_TRY(write_piece(writer, tensor, &walk.piece, piece));
+        writer->sums[2 * tensor] += pt_box_digest(what, &walk.piece, piece);
+    }
+    writer->sums[2 * tensor + 1] += (uint64_t)pt_box_elements(&box);
+    return PT_OK;
+}

@@ -1,0 +1,22 @@
+/* checkpoint_write.h — a file being written (private to the two halves of the writer). */
+#ifndef PT_IO_CHECKPOINT_WRITE_H
+#define PT_IO_CHECKPOINT_WRITE_H
+
+#include "io/checkpoint_file.h"
+
+struct pt_checkpoint_writer {
+    pt_comm_t *comm;
+    char *path, *partial;
+    const pt_checkpoint_tensor_t *tensors;
+    int count;
+    hid_t file;      /* open on all ranks, or on none (-1) */
+    hid_t *datasets; /* opened at the first write; -1 */
+    uint64_t *
+        sums; /* of each tensor: digest of what was written, elements written; 2*count */
+};
+
+/* What PENTA_FAULT asks for at this site, as the error it imitates. */
+pt_status_t pt_checkpoint_inject(const char *site, const char *path);
+void pt_checkpoint_writer_free(pt_checkpoint_writer_t *writer);
+
+#endif

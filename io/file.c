@@ -1,0 +1,220 @@
+#include "io/file.h"
+
+#include "penta/alloc.h"
+#include "penta/log.h"
+#include "penta/rundir.h"
+#include "penta/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* One system call never moves more than 2^31 - 4096 bytes. */
+enum { MOVE_BYTES = 1 << 30 };
+
+pt_status_t pt_file_directory(const char *path, char **out)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!slash)
+        return pt_strdup("directory name", ".", out);
+    PT_TRY(pt_strdup("directory name", path, out));
+    (*out)[slash == path ? 1 : slash - path] = '\0';
+    return PT_OK;
+}
+
+pt_status_t pt_file_join(const char *a, const char *b, char **out)
+{
+    size_t size = strlen(a) + strlen(b) + 2;
+
+    PT_TRY(pt_alloc("path", size, 1, (void **)out));
+    snprintf(*out, size, "%s/%s", a, b);
+    return PT_OK;
+}
+
+static pt_status_t make_one(const char *path)
+{
+    struct stat info;
+
+    if (mkdir(path, 0777) == 0)
+        return PT_OK;
+    int error = errno;
+    if (stat(path, &info) == 0) {
+        PT_CHECK(S_ISDIR(info.st_mode), PT_IO,
+                 "%s: exists and is not a directory; remove it or choose another name",
+                 path);
+        return PT_OK;
+    }
+    return PT_FAIL(PT_IO, "%s: cannot make this directory: %s", path, strerror(error));
+}
+
+pt_status_t pt_file_make_directory(const char *path)
+{
+    char *copy;
+    pt_status_t status = PT_OK;
+
+    PT_CHECK(path[0] != '\0', PT_IO, "the name of a directory is empty");
+    PT_TRY(pt_strdup("directory name", path, &copy));
+    for (char *at = copy + 1; *at != '\0' && status == PT_OK; at++)
+        if (*at == '/') {
+            *at = '\0';
+            status = make_one(copy);
+            *at = '/';
+        }
+    if (status == PT_OK)
+        status = make_one(copy);
+    pt_free(copy);
+    return status;
+}
+
+static pt_status_t sync_opened(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC), error = 0;
+
+    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fsync(fd) != 0)
+        error = errno;
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    /* Some file systems cannot sync directories (EINVAL): nothing is left to do there. */
+    PT_CHECK(error == 0 || ((flags & O_DIRECTORY) && error == EINVAL), PT_IO,
+             "%s: not safe on disk: %s", path, strerror(error));
+    return PT_OK;
+}
+
+pt_status_t pt_file_sync(const char *path)
+{
+    return sync_opened(path, O_RDWR);
+}
+
+pt_status_t pt_file_sync_directory_of(const char *path)
+{
+    char *directory;
+
+    PT_TRY(pt_file_directory(path, &directory));
+    pt_status_t status = sync_opened(directory, O_RDONLY | O_DIRECTORY);
+    pt_free(directory);
+    return status;
+}
+
+pt_status_t pt_file_rename(const char *from, const char *to)
+{
+    PT_CHECK(rename(from, to) == 0, PT_IO, "%s: cannot be renamed to %s: %s", from, to,
+             strerror(errno));
+    return pt_file_sync_directory_of(to);
+}
+
+pt_status_t pt_file_write_all(int fd, const char *path, const void *data, int64_t bytes)
+{
+    const char *from = data;
+
+    while (bytes > 0) {
+        ssize_t n = write(fd, from, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES));
+        if (n < 0 && errno == EINTR)
+            continue;
+        PT_CHECK(n > 0, PT_IO, "%s: cannot be written: %s", path,
+                 n < 0 ? strerror(errno) : "nothing was accepted");
+        from += n;
+        bytes -= n;
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
+                          int64_t at)
+{
+    char *to = data;
+
+    while (bytes > 0) {
+        ssize_t n =
+            pread(fd, to, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES), at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        PT_CHECK(n >= 0, PT_IO, "%s: cannot be read at byte %lld: %s", path,
+                 (long long)at, strerror(errno));
+        PT_CHECK(n > 0, PT_IO, "%s: ends at byte %lld, inside a tensor", path,
+                 (long long)at);
+        to += n;
+        at += n;
+        bytes -= n;
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *what)
+{
+    char *directory, need[32], have[32];
+    struct statvfs info;
+
+    PT_TRY(pt_file_directory(path, &directory));
+    int failed = statvfs(directory, &info), error = errno;
+    pt_free(directory);
+    PT_CHECK(failed == 0, PT_IO, "%s: its directory cannot be used: %s", path,
+             strerror(error));
+    /* In double: the product of what file systems claim may exceed 64 bits. */
+    double available = (double)info.f_bavail * (double)info.f_frsize;
+    PT_CHECK(available >= (double)bytes, PT_IO,
+             "%s: %s needs %s and %s are free; make room, or keep fewer files", path,
+             what, pt_text_bytes(bytes, need, sizeof need),
+             pt_text_bytes((int64_t)available, have, sizeof have));
+    return PT_OK;
+}
+
+pt_status_t pt_file_reserve(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC), error = 0;
+    struct stat info;
+
+    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 ||
+        (info.st_size > 0 && fallocate(fd, 0, 0, info.st_size) != 0))
+        error = errno;
+    close(fd);
+    PT_CHECK(error != ENOSPC && error != EDQUOT && error != EFBIG, PT_IO,
+             "%s: cannot grow to %lld bytes: %s", path, (long long)info.st_size,
+             strerror(error));
+    return PT_OK;
+}
+
+/* Rank and process make the name unique among those that may write the same file. */
+static pt_status_t temporary_name(const char *path, char **out)
+{
+    size_t size = strlen(path) + 64;
+
+    PT_TRY(pt_alloc("path", size, 1, (void **)out));
+    snprintf(*out, size, "%s.%d.%ld.tmp", path, pt_log_rank(), (long)getpid());
+    return PT_OK;
+}
+
+static pt_status_t write_new(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    pt_status_t status;
+
+    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be created: %s", path, strerror(errno));
+    status = pt_file_write_all(fd, path, text, (int64_t)strlen(text));
+    if (status == PT_OK && fsync(fd) != 0)
+        status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", path, strerror(errno));
+    if (close(fd) != 0 && status == PT_OK)
+        status = PT_FAIL(PT_IO, "%s: cannot be closed: %s", path, strerror(errno));
+    return status;
+}
+
+pt_status_t pt_file_write(const char *path, const char *text)
+{
+    char *temporary;
+    pt_status_t status;
+
+    PT_TRY(temporary_name(path, &temporary));
+    status = write_new(temporary, text);
+    if (status == PT_OK)
+        status = pt_file_rename(temporary, path);
+    if (status != PT_OK)
+        unlink(temporary);
+    pt_free(temporary);
+    return status;
+}

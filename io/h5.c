@@ -1,0 +1,230 @@
+#include "io/h5.h"
+
+#include <mpi.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void pt_h5_init(void)
+{
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+}
+
+static herr_t take_first(unsigned n, const H5E_error2_t *error, void *context)
+{
+    const char **text = context;
+
+    if (n == 0 && error->desc)
+        *text = error->desc;
+    return 0;
+}
+
+const char *pt_h5_error(char *buffer, size_t size)
+{
+    const char *text = "";
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
+    snprintf(buffer, size, "%s", text);
+    /* HDF5 quotes MPI and dates with their line ends; our messages are one line. */
+    for (char *at = buffer; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+    return buffer;
+}
+
+pt_status_t pt_h5_fail(const char *file, int line, const char *path, const char *format,
+                       ...)
+{
+    char message[PT_H5_TEXT], reason[PT_H5_TEXT];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    pt_h5_error(reason, sizeof reason);
+    return pt_error_raise(PT_IO, PT_SCOPE_LOCAL, file, line, "%s: %s%s%s%s", path,
+                          message, reason[0] ? " (HDF5: " : "", reason,
+                          reason[0] ? ")" : "");
+}
+
+void pt_h5_close(hid_t *id)
+{
+    if (*id >= 0)
+        H5Idec_ref(*id);
+    *id = -1;
+}
+
+/* Published files never change and a partial one has one owner, so locks would only fail on file
+ * systems that have none. Without data sieving ROMIO writes just what it was given: sieving
+ * reads, changes and writes back bytes of other ranks. */
+static hid_t access_list(void *mpi)
+{
+    hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+    MPI_Info info = MPI_INFO_NULL;
+    bool ok = list >= 0;
+
+    ok = ok && H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0;
+    ok = ok && H5Pset_fclose_degree(list, H5F_CLOSE_STRONG) >= 0;
+    if (!mpi) {
+        ok = ok && H5Pset_file_locking(list, false, true) >= 0;
+    } else if (ok) {
+        ok = MPI_Info_create(&info) == MPI_SUCCESS &&
+             MPI_Info_set(info, "romio_ds_write", "disable") == MPI_SUCCESS &&
+             H5Pset_fapl_mpio(list, *(MPI_Comm *)mpi, info) >= 0;
+        if (info != MPI_INFO_NULL)
+            MPI_Info_free(&info);
+    }
+    if (!ok)
+        pt_h5_close(&list);
+    return list;
+}
+
+pt_status_t pt_h5_create_file(const char *path, hid_t *out)
+{
+    hid_t list = access_list(NULL);
+
+    *out = list < 0 ? -1 : H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, list);
+    if (*out < 0) {
+        pt_status_t status = PT_H5_FAIL(path, "cannot be created");
+        pt_h5_close(&list);
+        return status;
+    }
+    pt_h5_close(&list);
+    return PT_OK;
+}
+
+pt_status_t pt_h5_open_file(const char *path, unsigned flags, void *mpi, hid_t *out)
+{
+    hid_t list = access_list(mpi);
+    pt_status_t status = PT_OK;
+
+    *out = list < 0 ? -1 : H5Fopen(path, flags, list);
+    if (*out < 0)
+        status = PT_H5_FAIL(path, "HDF5 cannot open it");
+    pt_h5_close(&list);
+    return status;
+}
+
+pt_status_t pt_h5_close_file(const char *path, hid_t *file)
+{
+    hid_t id = *file;
+
+    *file = -1;
+    if (id >= 0 && H5Fclose(id) < 0)
+        return PT_H5_FAIL(path, "cannot be closed, so it is incomplete");
+    return PT_OK;
+}
+
+hid_t pt_h5_type(pt_dtype_t dtype)
+{
+    switch (dtype) {
+    case PT_F64: return H5T_IEEE_F64LE;
+    case PT_F32: return H5T_IEEE_F32LE;
+    default: return -1;
+    }
+}
+
+bool pt_h5_dtype(hid_t type, pt_dtype_t *out)
+{
+    static const pt_dtype_t kept[] = {PT_F64, PT_F32};
+
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        if (H5Tequal(type, pt_h5_type(kept[i])) > 0) {
+            *out = kept[i];
+            return true;
+        }
+    return false;
+}
+
+/* ---- attributes ---- */
+
+/* A new type, on disk as in memory but for byte order. */
+static hid_t type_of(pt_h5_attribute_t attribute, bool on_disk)
+{
+    hid_t type;
+
+    switch (attribute.kind) {
+    case PT_H5_INT64: return H5Tcopy(on_disk ? H5T_STD_I64LE : H5T_NATIVE_INT64);
+    case PT_H5_UINT64: return H5Tcopy(on_disk ? H5T_STD_U64LE : H5T_NATIVE_UINT64);
+    case PT_H5_DOUBLE: return H5Tcopy(on_disk ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE);
+    case PT_H5_STRING: break;
+    }
+    type = H5Tcopy(H5T_C_S1);
+    if (type >= 0 &&
+        (H5Tset_size(type, attribute.size) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0))
+        pt_h5_close(&type);
+    return type;
+}
+
+pt_status_t pt_h5_write_attribute(pt_h5_place_t place, pt_h5_attribute_t attribute,
+                                  const void *value)
+{
+    hid_t type = type_of(attribute, true), memory = type_of(attribute, false);
+    hid_t space = H5Screate(H5S_SCALAR), id = -1;
+    pt_status_t status = PT_OK;
+
+    if (type >= 0 && memory >= 0 && space >= 0)
+        id = H5Aexists(place.id, attribute.name) > 0
+                 ? H5Aopen(place.id, attribute.name, H5P_DEFAULT)
+                 : H5Acreate2(place.id, attribute.name, type, space, H5P_DEFAULT,
+                              H5P_DEFAULT);
+    if (id < 0 || H5Awrite(id, memory, value) < 0)
+        status = PT_H5_FAIL(place.file, "cannot write attribute %s of %s",
+                            attribute.name, place.object);
+    pt_h5_close(&id);
+    pt_h5_close(&space);
+    pt_h5_close(&memory);
+    pt_h5_close(&type);
+    return status;
+}
+
+/* Is it one value of the kind wanted? */
+static bool attribute_fits(hid_t id, hid_t type, pt_h5_attribute_t attribute)
+{
+    hid_t space = H5Aget_space(id), wanted;
+    bool fits = space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR;
+
+    pt_h5_close(&space);
+    if (!fits || type < 0)
+        return false;
+    if (attribute.kind == PT_H5_STRING)
+        return H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+               H5Tget_size(type) <= attribute.size;
+    wanted = type_of(attribute, true);
+    fits = wanted >= 0 && H5Tequal(type, wanted) > 0;
+    pt_h5_close(&wanted);
+    return fits;
+}
+
+pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribute,
+                                 void *value)
+{
+    pt_status_t status = PT_OK;
+    hid_t id = -1, type = -1, memory = -1;
+
+    if (H5Aexists(place.id, attribute.name) > 0)
+        id = H5Aopen(place.id, attribute.name, H5P_DEFAULT);
+    if (id < 0)
+        return PT_H5_FAIL(place.file, "%s lacks the attribute %s", place.object,
+                          attribute.name);
+    type = H5Aget_type(id);
+    if (!attribute_fits(id, type, attribute)) {
+        status = PT_H5_FAIL(place.file, "attribute %s of %s has a wrong type or size",
+                            attribute.name, place.object);
+        goto close_id;
+    }
+    memory = type_of(attribute, false);
+    /* HDF5 converts lengths but not character sets. */
+    if (attribute.kind == PT_H5_STRING)
+        H5Tset_cset(memory, H5Tget_cset(type));
+    if (H5Aread(id, memory, value) < 0)
+        status = PT_H5_FAIL(place.file, "cannot read attribute %s of %s",
+                            attribute.name, place.object);
+    else if (attribute.kind == PT_H5_STRING)
+        ((char *)value)[attribute.size - 1] = '\0';
+    pt_h5_close(&memory);
+close_id:
+    pt_h5_close(&type);
+    pt_h5_close(&id);
+    return status;
+}

@@ -1,0 +1,85 @@
+# TEST timeout=120
+# penta sample: what it writes, of what that depends, and how it fails.
+. "$PENTA_SRCDIR/regression/tap.sh"
+
+sentence='the quick brown fox jumps over the lazy dog. '
+for _ in $(seq 400); do printf '%s' "$sentence"; done >text
+model=(model.layers=2 train.sequence=32 train.global_batch=8 train.micro_batch=8 run.eval_sequences=8
+    run.log_level=warn data.path=text)
+train() { "$PENTA" train "${model[@]}" "$@" >>log 2>&1 || { tail -n 5 log | sed 's/^/# /'; return 1; }; }
+sample() { "$PENTA" sample run.log_level=warn "$@"; }
+same() { cmp -s "$1" "$2"; }
+differ() { ! cmp -s "$1" "$2"; }
+
+tap_ok "a model is trained" train run.dir=run train.steps=80 train.lr=0.004 checkpoint.every=70
+sample run.dir=run sample.prompt="the quick " sample.tokens=125 sample.temperature=0 >cold 2>errors
+tap_ok "a model that knows a sentence goes on with it, beyond its window" \
+    test "$(cat cold)" = "$(printf '%s%s%s' "$sentence" "$sentence" "$sentence")"
+tap_ok "stdout is the prompt and as many bytes as asked for" test "$(wc -c <cold)" -eq 135
+tap_ok "nothing is on stderr" test ! -s errors
+
+warm=(run.dir=run sample.prompt=q sample.tokens=60 sample.temperature=3)
+sample "${warm[@]}" >a
+sample "${warm[@]}" sample.seed=1 >b
+sample "${warm[@]}" sample.seed=2 >c
+tap_ok "the same seed gives the same text" same a b
+tap_ok "another seed gives another" differ a c
+sample "${warm[@]}" run.device=shadow >b
+tap_ok "another device does not" same a b
+sample "${warm[@]}" sample.top_k=1 >a
+sample "${warm[@]}" sample.temperature=0 sample.seed=7 >b
+tap_ok "top_k=1 is temperature 0" same a b
+sample "${warm[@]}" sample.top_k=3 >c
+tap_ok "top_k=3 is not" differ b c
+sample "${warm[@]}" sample.top_k=256 >a
+sample "${warm[@]}" >b
+tap_ok "top_k=256 is all bytes" same a b
+printf '[train]\nsequence = 8\nprecision = fp64\n[model]\nlayers = 5\n' >other.ini
+"$PENTA" sample other.ini "${warm[@]}" >b 2>errors
+tap_ok "model, sequence and precision are the checkpoint's" same a b
+tap_ok "stderr says which checkpoint" grep -q 'run/checkpoints/step_00000080.h5' errors
+sample run.dir=run sample.tokens=5 >a
+tap_ok "an empty prompt will do" test "$(wc -c <a)" -eq 5
+tap_ok "a double-precision model is trained" train run.dir=run64 train.steps=2 train.precision=fp64
+sample run.dir=run64 sample.tokens=5 >a
+tap_ok "... and sampled" test "$(wc -c <a)" -eq 5
+
+tap_fails "no checkpoint: exit code 4" 4 sample run.dir=nowhere 2>errors
+tap_ok "... naming the place and what to do" grep -q 'nowhere/checkpoints.*train' errors
+tap_fails "checkpoint.resume=none makes no sense" 2 sample run.dir=run checkpoint.resume=none
+tap_fails "a named file that is none" 4 sample checkpoint.resume=text
+sample "${warm[@]}" run.dir=nowhere checkpoint.resume=run/checkpoints/step_00000070.h5 >a
+tap_ok "a named checkpoint" test "$(wc -c <a)" -eq 61
+to_full() { sample run.dir=run >/dev/full; }
+tap_fails "output that cannot be written" 4 to_full
+sample "${warm[@]}" >whole
+
+newest=run/checkpoints/step_00000080.h5
+cp $newest kept
+# One bit of one element: halfway through the file is the optimizer, its first half has weights.
+flip() { # FILE OFFSET
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    printf "\\x$(printf %02x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+flip $newest $(($(wc -c <$newest) / 5))
+sample "${warm[@]}" >b 2>errors
+tap_ok "a checkpoint with a flipped bit is skipped" same a b
+tap_ok "... and named" grep -q "skipped.*$newest.*digest" errors
+cp kept $newest
+truncate -s 100000 $newest
+sample "${warm[@]}" >b 2>errors
+tap_ok "a torn one is, too" same a b
+truncate -s 100000 run/checkpoints/step_00000070.h5
+tap_fails "all damaged: exit code 4" 4 sample "${warm[@]}" 2>errors
+tap_ok "... after naming both" test "$(grep -c 'skipped a damaged checkpoint' errors)" -eq 2
+cp kept $newest
+sample "${warm[@]}" >b
+tap_ok "whole again, it is taken" same whole b
+
+# Weights beyond all bounds: the third step overflows what the fourth would compute.
+train run.dir=wild train.steps=3 train.lr=1000 train.min_lr=1000 train.weight_decay=1000 \
+    train.warmup=0 train.decay=constant train.clip=0 checkpoint.every=3
+tap_fails "a model that diverged: exit code 5" 5 sample run.dir=wild 2>errors
+tap_ok "... with a reason" grep -q 'not a finite number' errors
+tap_done

@@ -1,0 +1,120 @@
+/* What the tests of src/comm begin with: MPI, a device by PENTA_TEST_BACKEND, an engine. */
+#ifndef PT_REGRESSION_RANKS_H
+#define PT_REGRESSION_RANKS_H
+
+#include "regression/tap.h"
+
+#include "penta/comm.h"
+
+#include <mpi.h>
+#include <string.h>
+
+enum { RANKS_STAGING = 32 << 20 };
+
+static struct {
+    pt_wire_t *wire;
+    pt_device_t *device;
+    pt_stream_t *stream;
+    pt_engine_t *engine;
+    pt_comm_t *world;
+    pt_arena_t staging;
+    int rank, size;
+} ranks;
+
+static int ranks_sum(int value, void *context)
+{
+    int total = 0;
+
+    MPI_Allreduce(&value, &total, 1, MPI_INT, MPI_SUM, *(MPI_Comm *)context);
+    return total;
+}
+
+/* A failed call of Penta ends the test: the others would wait. */
+static void must_at(pt_status_t status, const char *call, int line)
+{
+    if (status == PT_OK)
+        return;
+    fprintf(stderr, "# rank %d, line %d: %s: %s\n", ranks.rank, line, call,
+            pt_error_last()->text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+#define MUST(call) must_at((call), #call, __LINE__)
+
+static void ranks_open_engine(uint64_t chaos)
+{
+    pt_engine_options_t options = {.device = ranks.device, .chaos = chaos};
+
+    MUST(pt_engine_create(ranks.wire, &options, &ranks.engine));
+    ranks.world = pt_engine_world(ranks.engine);
+    pt_arena_init(&ranks.staging, PT_CLASS_STAGING, PT_MEMORY_HOST);
+    MUST(pt_engine_layout(ranks.engine, RANKS_STAGING, &ranks.staging));
+    MUST(pt_device_place_arena(ranks.device, &ranks.staging));
+    MUST(pt_engine_layout(ranks.engine, RANKS_STAGING, &ranks.staging));
+}
+
+static void ranks_close_engine(void)
+{
+    pt_engine_destroy(ranks.engine);
+    pt_device_free_arena(ranks.device, &ranks.staging);
+}
+
+static void ranks_start(int *argc, char ***argv)
+{
+    static MPI_Comm world = MPI_COMM_WORLD;
+    const char *backend = getenv("PENTA_TEST_BACKEND");
+    pt_device_options_t options = {
+        .name = backend ? backend : "cpu", .isa = "auto", .threads = 1};
+
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(world, &ranks.rank);
+    MPI_Comm_size(world, &ranks.size);
+    tap_mpi(ranks.rank, ranks_sum, &world);
+    options.seed = 77 + (uint64_t)ranks.rank;
+    MUST(pt_device_open(&options, &ranks.device));
+    MUST(ranks.device->ops->stream_create(ranks.device, &ranks.stream));
+    MUST(pt_wire_open_mpi(&world, &ranks.wire));
+}
+
+static int ranks_finish(void)
+{
+    int status;
+
+    pt_wire_close(ranks.wire);
+    ranks.device->ops->stream_destroy(ranks.device, ranks.stream);
+    pt_device_close(ranks.device);
+    status = tap_done();
+    MPI_Finalize();
+    return status;
+}
+
+/* A tensor of `count` elements with `data` in it. Freed by ranks_get. */
+__attribute__((unused)) static pt_tensor_t ranks_put(pt_memory_t memory,
+                                                     pt_dtype_t dtype, int64_t count,
+                                                     const void *data)
+{
+    int64_t bytes = count * (int64_t)pt_dtype_size(dtype);
+    void *place;
+
+    MUST(pt_device_alloc(ranks.device, memory, "test", bytes + 1, &place));
+    if (bytes > 0)
+        MUST(ranks.device->ops->copy(ranks.device, ranks.stream, place, memory, data,
+                                     PT_MEMORY_HOST, bytes));
+    MUST(ranks.device->ops->stream_sync(ranks.device, ranks.stream));
+    return pt_tensor_1d(place, dtype, memory, count);
+}
+
+/* Takes the elements out and frees the tensor. */
+__attribute__((unused)) static void ranks_get(pt_tensor_t *tensor, void *data)
+{
+    int64_t bytes = pt_tensor_bytes(tensor);
+
+    if (bytes > 0 && data)
+        MUST(ranks.device->ops->copy(ranks.device, ranks.stream, data, PT_MEMORY_HOST,
+                                     tensor->data, tensor->memory, bytes));
+    MUST(ranks.device->ops->stream_sync(ranks.device, ranks.stream));
+    pt_device_free(ranks.device, tensor->memory, tensor->data, bytes + 1);
+    tensor->data = NULL;
+}
+
+#endif

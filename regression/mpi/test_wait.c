@@ -1,0 +1,119 @@
+/* TEST np=1,2,8,16 backend=cpu timeout=60 */
+/* Waiting: a poke costs next to nothing and never sleeps; ranks that share cores give way. Limits
+ * are far above what is measured on a quiet machine and far below what spinning costs. */
+#include "regression/mpi/ranks.h"
+
+#include "penta/clock.h"
+
+#include <time.h>
+
+enum { BATCHES = 20, POKES = 1000, BARRIERS = 60 };
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double cpu_sec(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Best of several batches: what it costs when nobody interrupts. */
+static double poke_sec(void)
+{
+    double best = 1;
+
+    for (int b = 0; b < BATCHES; b++) {
+        double start = pt_clock_sec(), each;
+        for (int i = 0; i < POKES; i++)
+            MUST(pt_comm_progress(ranks.engine));
+        each = (pt_clock_sec() - start) / POKES;
+        best = each < best ? each : best;
+    }
+    return best;
+}
+
+static void our_barrier(void)
+{
+    MUST(pt_comm_barrier(ranks.world));
+}
+
+static void library_barrier(void)
+{
+    pt_comm_blocking_begin();
+    MPI_Barrier(*(MPI_Comm *)pt_comm_mpi(ranks.world));
+    pt_comm_blocking_end();
+}
+
+static double median_sec(void (*barrier)(void))
+{
+    double times[BARRIERS];
+
+    for (int i = 0; i < BARRIERS; i++) {
+        times[i] = pt_clock_sec();
+        barrier();
+        times[i] = pt_clock_sec() - times[i];
+    }
+    qsort(times, BARRIERS, sizeof *times, ascending);
+    return times[BARRIERS / 2];
+}
+
+static void pokes(void)
+{
+    double idle = poke_sec(), busy;
+    int64_t in = 0, out = 1;
+    pt_request_t *receive, *send;
+    pt_transfer_t t = {.kind = PT_RECV, .comm = ranks.world};
+
+    t.peer = (ranks.rank + ranks.size - 1) % ranks.size;
+    t.recv = pt_tensor_1d(&in, PT_I64, PT_MEMORY_HOST, 1);
+    MUST(pt_comm_begin(&t, &receive));
+    busy = poke_sec();
+    MUST(pt_comm_barrier(ranks.world));
+    t.kind = PT_SEND, t.peer = (ranks.rank + 1) % ranks.size;
+    t.send = pt_tensor_1d(&out, PT_I64, PT_MEMORY_HOST, 1);
+    MUST(pt_comm_begin(&t, &send));
+    MUST(pt_comm_end(&receive, NULL));
+    MUST(pt_comm_end(&send, NULL));
+    tap_all(idle < 1e-6, "an idle poke takes %.3f us", 1e6 * idle);
+    tap_all(busy < 20e-6 && in == 1, "a poke with a receive under way %.3f us",
+            1e6 * busy);
+}
+
+/* The others wait 0.2 s for rank 0: on shared cores they must not burn it. */
+static void long_wait(void)
+{
+    double cpu = cpu_sec(), before = pt_engine_ledger(ranks.engine)->wait_sec, waited;
+
+    if (ranks.rank == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    MUST(pt_comm_barrier(ranks.world));
+    cpu = cpu_sec() - cpu;
+    waited = pt_engine_ledger(ranks.engine)->wait_sec - before;
+    tap_all(ranks.rank == 0 || cpu < 0.1, "a wait of 0.2 s costs %.3f s of CPU here",
+            cpu);
+    tap_all(ranks.rank == 0 || (waited > 0.1 && waited < 5), "and is booked");
+}
+
+int main(int argc, char **argv)
+{
+    double barrier;
+
+    ranks_start(&argc, &argv);
+    ranks_open_engine(0);
+    pokes();
+    barrier = median_sec(our_barrier);
+    tap_all(barrier < 5e-3, "a barrier of %d ranks takes %.3f ms", ranks.size,
+            1e3 * barrier);
+    barrier = median_sec(library_barrier);
+    tap_all(barrier < 20e-3, "MPI's own, inside blocking_begin: %.3f ms", 1e3 * barrier);
+    long_wait();
+    ranks_close_engine();
+    return ranks_finish();
+}

@@ -1,0 +1,165 @@
+/* Cases of test_ops.c: ordered and exact sums, AdamW, digest. */
+#include "penta/digest.h"
+#include "penta/sum.h"
+
+static void test_ordered_sum(ot_t *t)
+{
+    for (int s = 0; s < SIZES; s++)
+        for (int64_t parts = 1; parts < 9; parts += 3)
+            for (int accumulate = 0; accumulate < 2; accumulate++) {
+                int64_t n = 9 * sizes[s];
+                ot_tensor_t *src = OT_DENSE(t, t->type, OT_RANDOM, parts, n);
+                ot_tensor_t *dst =
+                    OT_DENSE(t, t->type, accumulate ? OT_RANDOM : OT_POISON, n);
+                ot_tensor_t *old = OT_DENSE(t, t->type, OT_ZERO, n);
+                for (int64_t e = 0; accumulate && e < n; e++)
+                    ot_set(old, e, ot_get(dst, e));
+                OT_RUN(t, pt_op_ordered_sum(
+                              t->device, t->stream,
+                              &(pt_op_ordered_sum_t){src->x, dst->x, accumulate}));
+                ot_pull(t, dst);
+                for (int64_t e = 0; e < n; e++) {
+                    bool wide = t->type == PT_F64; /* every step rounded to T */
+                    double want = ot_get(src, e);
+                    for (int64_t r = 1; r < parts; r++) {
+                        want += ot_get(src, r * n + e);
+                        want = wide ? want : (float)want;
+                    }
+                    want = accumulate ? ot_get(old, e) + want : want;
+                    ot_near(t, ot_get(dst, e), wide ? want : (float)want, 1, 0);
+                }
+                ot_reset(t);
+            }
+}
+
+/* The tree of the contract, by recursion: a block of n is the block of n/2 of x[i] + x[i + n/2]. */
+static double tree(const double *x, int n)
+{
+    double half[PT_SUM_BLOCK / 2];
+    if (n == 1)
+        return x[0];
+    for (int i = 0; i < n / 2; i++)
+        half[i] = x[i] + x[i + n / 2];
+    return tree(half, n / 2);
+}
+
+static void sum_case(ot_t *t, int64_t n, bool square)
+{
+    ot_tensor_t *x = OT_DENSE(t, t->type, OT_RANDOM, n);
+    ot_tensor_t *bins = OT_DENSE(t, PT_I64, OT_ZERO, PT_SUM_WORDS);
+    pt_sum_t want, got;
+    pt_sum_clear(&want);
+    if (n > 2000)
+        ot_set(x, 1500, INFINITY);
+    ot_push(t, x);
+    pt_op_sum_t args = {x->x, bins->x};
+    for (int twice = 0; twice < 2; twice++) { /* the accumulator keeps what it had */
+        if (square)
+            OT_RUN(t, pt_op_sum_squares(t->device, t->stream, &args));
+        else
+            OT_RUN(t, pt_op_sum(t->device, t->stream, &args));
+        for (int64_t first = 0; first < n; first += PT_SUM_BLOCK) {
+            double block[PT_SUM_BLOCK] = {0};
+            for (int64_t i = first; i < n && i < first + PT_SUM_BLOCK; i++)
+                block[i - first] = square ? ot_get(x, i) * ot_get(x, i) : ot_get(x, i);
+            pt_sum_add(&want, tree(block, PT_SUM_BLOCK));
+        }
+    }
+    ot_pull(t, bins);
+    memcpy(&got, bins->host + bins->first, sizeof got);
+    if (pt_sum_nonfinite(&got) != pt_sum_nonfinite(&want) ||
+        pt_sum_nonfinite(&got) != (n > 2000 ? 2 : 0))
+        ot_fail(t, "%lld non-finite blocks", (long long)pt_sum_nonfinite(&got));
+    got.positive_inf = want.positive_inf = 0;
+    ot_near(t, pt_sum_value(&got), pt_sum_value(&want), 1, 0);
+    ot_reset(t);
+}
+
+static void test_sum(ot_t *t)
+{
+    static const int64_t counts[] = {0,    1,    3,    511,  512, 513,
+                                     1023, 1024, 1025, 2049, 5000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        sum_case(t, counts[i], false);
+}
+
+static void test_sum_squares(ot_t *t)
+{
+    static const int64_t counts[] = {0,    1,    3,    511,  512, 513,
+                                     1023, 1024, 1025, 2049, 5000};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        sum_case(t, counts[i], true);
+}
+
+/* algorithm 2 of Loshchilov and Hutter in long double, step after step. */
+static void test_adamw(ot_t *t)
+{
+    double lr = 0.01, b1 = 0.9, b2 = 0.95, eps = 1e-8, decay = 0.1, grad_scale = 0.5;
+    for (int s = 0; s < SIZES; s++) {
+        int64_t n = 33 * sizes[s];
+        ot_tensor_t *w = OT_DENSE(t, t->type, OT_RANDOM, n);
+        ot_tensor_t *m = OT_DENSE(t, t->type, OT_RANDOM, n);
+        ot_tensor_t *v = OT_DENSE(t, t->type, OT_RANDOM, n);
+        ot_tensor_t *g = OT_DENSE(t, t->type, OT_RANDOM, n);
+        ot_tensor_t *copy = OT_DENSE(t, t->type, OT_POISON, n);
+        ot_tensor_t *old = OT_DENSE(t, t->type, OT_ZERO, 3, n);
+        for (int64_t e = 0; e < n; e++) {
+            ot_set(v, e, fabs(ot_get(v, e)));
+            ot_set(old, e, ot_get(w, e));
+            ot_set(old, n + e, ot_get(m, e));
+            ot_set(old, 2 * n + e, ot_get(v, e));
+        }
+        ot_push(t, v);
+        pt_op_adamw_t args = {
+            w->x,       m->x, v->x, g->x, s % 2 ? copy->x : (pt_tensor_t){0},
+            lr,         b1,   b2,   eps,  decay,
+            grad_scale, s + 1};
+        OT_RUN(t, pt_op_adamw(t->device, t->stream, &args));
+        ot_pull(t, w);
+        ot_pull(t, m);
+        ot_pull(t, v);
+        if (s % 2) {
+            ot_pull(t, copy);
+            ot_same_bits(t, w, 0, copy, 0, n);
+        }
+        for (int64_t e = 0; e < n; e++) {
+            long double grad = (long double)grad_scale * ot_get(g, e);
+            long double mean = b1 * (long double)ot_get(old, n + e) + (1 - b1) * grad;
+            long double square =
+                b2 * (long double)ot_get(old, 2 * n + e) + (1 - b2) * grad * grad;
+            long double step = lr * (mean / (1 - powl(b1, s + 1))) /
+                               (sqrtl(square / (1 - powl(b2, s + 1))) + eps);
+            long double weight = ot_get(old, e);
+            ot_near(t, ot_get(m, e), mean,
+                    fabsl(mean) + fabsl(grad) + fabs(ot_get(old, n + e)), 4);
+            ot_near(t, ot_get(v, e), square, square, 4);
+            ot_near(t, ot_get(w, e), weight * (1 - (long double)lr * decay) - step,
+                    fabsl(weight) + 8 * fabsl(step) + lr, 4);
+        }
+        ot_reset(t);
+    }
+}
+
+static void test_digest(ot_t *t)
+{
+    for (int s = 0; s < SIZES; s++) {
+        int64_t n = 3, c = sizes[s], first = 1000, pitch = 2 * c + 1;
+        uint64_t id = pt_mix64(4), want = 12345, got;
+        ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, c);
+        ot_tensor_t *sum = OT_DENSE(t, PT_I64, OT_ZERO, 1);
+        ot_set(sum, 0, 12345);
+        ot_push(t, sum);
+        OT_RUN(t, pt_op_digest(t->device, t->stream,
+                               &(pt_op_digest_t){x->x, sum->x, id, first, pitch}));
+        ot_pull(t, sum);
+        for (int64_t e = 0; e < n * c; e++) {
+            uint64_t bits = 0, index = (uint64_t)(first + e / c * pitch + e % c);
+            memcpy(&bits, x->host + ot_byte(x, e), pt_dtype_size(t->type));
+            want += pt_mix64(pt_mix64(id + index) ^ bits);
+        }
+        memcpy(&got, sum->host + sum->first, sizeof got);
+        if (got != want)
+            ot_fail(t, "another digest of %lld columns", (long long)c);
+        ot_reset(t);
+    }
+}

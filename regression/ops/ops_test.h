@@ -1,0 +1,292 @@
+/* Helpers of the op tests. Tensors have a host image; device memory is reached by copies
+ * only. Around every view, and between its rows, lie guard elements that must not change;
+ * outputs are poisoned before, and every element must be written. */
+#ifndef PT_OPS_TEST_H
+#define PT_OPS_TEST_H
+
+#include "penta/alloc.h"
+#include "penta/device.h"
+#include "penta/rng.h"
+#include "regression/tap.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OT_MAX_TENSORS = 256, OT_GUARD = 64 };
+
+typedef enum ot_fill { OT_RANDOM, OT_ZERO, OT_POISON } ot_fill_t;
+
+typedef struct ot_tensor {
+    pt_tensor_t x;     /* the view on the device */
+    pt_tensor_t whole; /* all of its memory, as bytes */
+    char *host, *before;
+    int64_t first; /* byte of the view's first element */
+} ot_tensor_t;
+
+typedef struct ot {
+    pt_device_t *device;
+    pt_stream_t *stream;
+    pt_dtype_t type;
+    double eps;  /* distance from 1 to the next number of `type` */
+    int64_t pad; /* extra elements between rows of tensors made from now on */
+    uint64_t seed;
+    bool ok;
+    uint64_t hash; /* of all that was fetched */
+    double worst;  /* largest error met, in eps */
+    char why[160];
+    ot_tensor_t tensors[OT_MAX_TENSORS];
+    int used;
+} ot_t;
+
+__attribute__((format(printf, 2, 3))) static void ot_fail(ot_t *t, const char *format,
+                                                          ...)
+{
+    va_list args;
+    if (!t->ok)
+        return;
+    t->ok = false;
+    va_start(args, format);
+    vsnprintf(t->why, sizeof t->why, format, args);
+    va_end(args);
+}
+
+/* The call must succeed. */
+#define OT_RUN(t, call)                                                                \
+    do {                                                                               \
+        if ((call) != PT_OK) {                                                         \
+            ot_fail(t, "%s", pt_error_last()->text);                                   \
+            pt_error_clear();                                                          \
+        }                                                                              \
+    } while (0)
+
+/* Byte of element e (row-major index over the shape) in the host image. */
+static int64_t ot_byte(const ot_tensor_t *a, int64_t e)
+{
+    int64_t offset = 0;
+    for (int d = a->x.ndim - 1; d >= 0; d--) {
+        offset += e % a->x.shape[d] * a->x.stride[d];
+        e /= a->x.shape[d];
+    }
+    return a->first + offset * (int64_t)pt_dtype_size(a->x.dtype);
+}
+
+static double ot_get(const ot_tensor_t *a, int64_t e)
+{
+    const void *p = a->host + ot_byte(a, e);
+    switch (a->x.dtype) {
+    case PT_F64: return *(const double *)p;
+    case PT_F32: return *(const float *)p;
+    case PT_I64: return (double)*(const int64_t *)p;
+    case PT_I32: return *(const int32_t *)p;
+    default: return *(const uint8_t *)p;
+    }
+}
+
+static void ot_set(ot_tensor_t *a, int64_t e, double value)
+{
+    void *p = a->host + ot_byte(a, e);
+    switch (a->x.dtype) {
+    case PT_F64: *(double *)p = value; break;
+    case PT_F32: *(float *)p = (float)value; break;
+    case PT_I64: *(int64_t *)p = (int64_t)value; break;
+    case PT_I32: *(int32_t *)p = (int32_t)value; break;
+    default: *(uint8_t *)p = (uint8_t)value; break;
+    }
+}
+
+static void ot_sync(ot_t *t)
+{
+    OT_RUN(t, t->device->ops->stream_sync(t->device, t->stream));
+}
+
+static void ot_push(ot_t *t, ot_tensor_t *a)
+{
+    pt_tensor_t from = a->whole;
+    from.data = a->host;
+    from.memory = PT_MEMORY_HOST;
+    memcpy(a->before, a->host, (size_t)pt_tensor_bytes(&a->whole));
+    OT_RUN(t, pt_device_copy(t->device, t->stream, &a->whole, &from));
+    ot_sync(t);
+}
+
+/* Fetches the elements; checks that nothing outside the view changed and no poison is left. */
+static void ot_pull(ot_t *t, ot_tensor_t *a)
+{
+    int64_t bytes = pt_tensor_bytes(&a->whole),
+            size = (int64_t)pt_dtype_size(a->x.dtype);
+    int64_t count = pt_tensor_count(&a->x);
+    pt_tensor_t to = a->whole;
+    to.data = a->host;
+    to.memory = PT_MEMORY_HOST;
+    OT_RUN(t, pt_device_copy(t->device, t->stream, &to, &a->whole));
+    ot_sync(t);
+    for (int64_t e = 0; e < count; e++) {
+        int64_t at = ot_byte(a, e);
+        int poison = 1;
+        for (int64_t i = 0; i < size; i++)
+            poison = poison && (unsigned char)a->host[at + i] == 0xff;
+        if (poison && pt_dtype_is_float(a->x.dtype))
+            ot_fail(t, "element %lld was not written", (long long)e);
+        for (int64_t i = 0; i < size; i++)
+            t->hash = pt_mix64(t->hash + (unsigned char)a->host[at + i]);
+        memcpy(a->before + at, a->host + at, (size_t)size);
+    }
+    if (memcmp(a->before, a->host, (size_t)bytes) != 0)
+        ot_fail(t, "written outside of the tensor");
+    memcpy(a->before, a->host, (size_t)bytes);
+}
+
+/* New tensor of ndim dimensions; rows are t->pad elements apart (dense when 0). */
+static ot_tensor_t *ot_make(ot_t *t, pt_dtype_t dtype, int ndim, const int64_t *shape,
+                            ot_fill_t fill)
+{
+    int64_t size = (int64_t)pt_dtype_size(dtype), stride = 1;
+    if (t->used == OT_MAX_TENSORS) {
+        ot_fail(t, "too many tensors in one test");
+        t->used--;
+    }
+    ot_tensor_t *a = &t->tensors[t->used++];
+    void *device = NULL;
+
+    *a = (ot_tensor_t){.x = {.ndim = ndim, .dtype = dtype, .memory = PT_MEMORY_DEVICE}};
+    for (int d = ndim - 1; d >= 0; d--) {
+        a->x.shape[d] = shape[d];
+        a->x.stride[d] = stride;
+        stride = stride * shape[d] + (ndim > 1 ? t->pad : 0);
+    }
+    int64_t bytes = (stride + 2 * OT_GUARD) * size;
+    a->first = OT_GUARD * size;
+    OT_RUN(t, pt_alloc("test", (size_t)bytes, 1, (void **)&a->host));
+    OT_RUN(t, pt_alloc("test", (size_t)bytes, 1, (void **)&a->before));
+    OT_RUN(t, pt_device_alloc(t->device, PT_MEMORY_DEVICE, "test", bytes, &device));
+    a->whole = pt_tensor_1d(device, PT_U8, PT_MEMORY_DEVICE, bytes);
+    a->x.data = (char *)device + a->first;
+    memset(a->host, 0xff, (size_t)bytes);
+    int64_t count = pt_tensor_count(&a->x);
+    t->seed++;
+    for (int64_t e = 0; fill != OT_POISON && e < count; e++)
+        ot_set(a, e, fill == OT_ZERO ? 0 : pt_normal(t->seed, 1, e));
+    ot_push(t, a);
+    return a;
+}
+
+#define OT_NEW(t, dtype, fill, ...)                                                    \
+    ot_make(t, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),       \
+            (const int64_t[]){__VA_ARGS__}, fill)
+
+/* Dense whatever t->pad is. */
+#define OT_DENSE(t, dtype, fill, ...)                                                  \
+    ot_make_dense(t, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), \
+                  (const int64_t[]){__VA_ARGS__}, fill)
+
+static ot_tensor_t *ot_make_dense(ot_t *t, pt_dtype_t dtype, int ndim,
+                                  const int64_t *shape, ot_fill_t fill)
+{
+    int64_t pad = t->pad;
+    t->pad = 0;
+    ot_tensor_t *a = ot_make(t, dtype, ndim, shape, fill);
+    t->pad = pad;
+    return a;
+}
+
+/* Back to no tensors. */
+static void ot_reset(ot_t *t)
+{
+    ot_sync(t);
+    for (int i = 0; i < t->used; i++) {
+        ot_tensor_t *a = &t->tensors[i];
+        pt_device_free(t->device, PT_MEMORY_DEVICE, a->whole.data,
+                       pt_tensor_bytes(&a->whole));
+        pt_free(a->host);
+        pt_free(a->before);
+    }
+    t->used = 0;
+}
+
+/* |got - want| <= bound·eps·scale. */
+static void ot_near(ot_t *t, double got, long double want, long double scale,
+                    double bound)
+{
+    double error = (double)(fabsl(got - want) / (scale * t->eps));
+    if (isnan(got) != isnan((double)want))
+        error = INFINITY;
+    if (isinf(got) && isinf((double)want) && got == (double)want)
+        error = 0;
+    if (error > t->worst)
+        t->worst = error;
+    if (!(error <= bound))
+        ot_fail(t, "%.17g instead of %.17Lg: %.3g eps of %.3Lg, bound %g", got, want,
+                error, scale, bound);
+}
+
+static void ot_same_bits(ot_t *t, const ot_tensor_t *a, int64_t from_a,
+                         const ot_tensor_t *b, int64_t from_b, int64_t count)
+{
+    for (int64_t e = 0; e < count; e++)
+        if (memcmp(a->host + ot_byte(a, from_a + e), b->host + ot_byte(b, from_b + e),
+                   pt_dtype_size(a->x.dtype)) != 0) {
+            ot_fail(t, "element %lld has other bits elsewhere: %.17g and %.17g",
+                    (long long)e, ot_get(a, from_a + e), ot_get(b, from_b + e));
+            return;
+        }
+}
+
+/* Sum of weight·x over all elements: the scalar of a finite difference. */
+static long double ot_dot(const ot_tensor_t *weight, const ot_tensor_t *x)
+{
+    long double sum = 0;
+    for (int64_t e = 0; e < pt_tensor_count(&x->x); e++)
+        sum += (long double)ot_get(weight, e) * ot_get(x, e);
+    return sum;
+}
+
+/* dx against central differences of weight·y, y made anew by forward(); fp64 only. */
+typedef void (*ot_forward_fn)(ot_t *t, const void *args);
+
+static void ot_differences(ot_t *t, ot_tensor_t *x, const ot_tensor_t *dx,
+                           const ot_tensor_t *weight, ot_tensor_t *y,
+                           ot_forward_fn forward, const void *args)
+{
+    if (t->type != PT_F64)
+        return;
+    double worst = t->worst;
+    int64_t count = pt_tensor_count(&x->x), step = count > 150 ? 7 : 1;
+    for (int64_t e = 0; e < count; e += step) {
+        double value = ot_get(x, e), h = 0x1p-16;
+        ot_set(x, e, value + h);
+        ot_push(t, x);
+        forward(t, args);
+        ot_pull(t, y);
+        long double up = ot_dot(weight, y);
+        ot_set(x, e, value - h);
+        ot_push(t, x);
+        forward(t, args);
+        ot_pull(t, y);
+        long double slope = (up - ot_dot(weight, y)) / (2 * (long double)h);
+        ot_set(x, e, value);
+        ot_push(t, x);
+        ot_near(t, ot_get(dx, e), slope, fabsl(slope) + 1, 1e-7 / t->eps);
+    }
+    t->worst = worst;
+}
+
+static const char *ot_backend(void)
+{
+    const char *name = getenv("PENTA_TEST_BACKEND");
+    return name && *name ? name : "cpu";
+}
+
+static pt_device_t *ot_open(const char *isa, int threads, pt_stream_t **stream)
+{
+    pt_device_options_t options = {
+        .name = ot_backend(), .isa = isa, .threads = threads, .seed = 1};
+    pt_device_t *device = NULL;
+    if (pt_device_open(&options, &device) != PT_OK ||
+        device->ops->stream_create(device, stream) != PT_OK) {
+        tap_ok(0, "%s", pt_error_last()->text);
+        exit(tap_done());
+    }
+    return device;
+}
+
+#endif

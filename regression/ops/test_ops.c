@@ -1,0 +1,104 @@
+/* TEST backend=cpu,shadow timeout=180 */
+/* Every row of ops.def against its formula, on every level this machine has, in every type: a row
+ * without a case does not compile. Errors are in units of the type's eps, relative to the size of
+ * the terms; cases state their bounds. */
+#include "regression/ops/ops_test.h"
+
+#include "regression/ops/cases_elementwise.h"
+
+#include "regression/ops/cases_activation.h"
+#include "regression/ops/cases_attention.h"
+#include "regression/ops/cases_loss.h"
+#include "regression/ops/cases_math.h"
+#include "regression/ops/cases_norm.h"
+#include "regression/ops/cases_sum.h"
+
+static const struct {
+    const char *name;
+    void (*run)(ot_t *t);
+} cases[PT_OP_COUNT] = {
+#define PT_OP(name, dtypes, flops, bytes) {#name, test_##name},
+#include "src/ops/ops.def"
+#undef PT_OP
+};
+
+static ot_t state;
+
+static void begin(ot_t *t, pt_dtype_t type)
+{
+    t->type = type;
+    t->eps = type == PT_F64 ? 0x1p-52 : 0x1p-23;
+    t->pad = 0;
+    t->seed = t->hash = 0;
+    t->ok = true;
+    t->worst = 0;
+    t->why[0] = '\0';
+}
+
+/* All cases of one op, dense and with strided rows. */
+static void run_cases(ot_t *t, int op, pt_dtype_t type)
+{
+    begin(t, type);
+    for (t->pad = 0; t->pad < 4; t->pad += 3) {
+        cases[op].run(t);
+        ot_reset(t);
+    }
+}
+
+static void open_device(ot_t *t, const char *isa, int threads)
+{
+    t->device = ot_open(isa, threads, &t->stream);
+}
+
+static void close_device(ot_t *t)
+{
+    t->device->ops->stream_destroy(t->device, t->stream);
+    pt_device_close(t->device);
+}
+
+static const pt_dtype_t types[] = {PT_F64, PT_F32};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+/* Leaves a hash of all results in `hashes`. */
+static void run_level(ot_t *t, const char *isa, uint64_t hashes[TYPES][PT_OP_COUNT])
+{
+    open_device(t, isa, 1);
+    for (int i = 0; i < TYPES; i++) {
+        for (int op = 0; op < PT_OP_COUNT; op++) {
+            run_cases(t, op, types[i]);
+            hashes[i][op] = t->hash;
+            tap_ok(t->ok, "%s %s %s: largest error %.2f eps %s", cases[op].name, isa,
+                   pt_dtype_name(types[i]), t->worst, t->why);
+            if (t->device->counts[op].calls == 0)
+                tap_ok(0, "%s was called", cases[op].name);
+        }
+        begin(t, types[i]);
+        test_functions(t, isa);
+    }
+    close_device(t);
+}
+
+/* Same bits with two threads; BLAS (gemm) does not promise that. */
+static void run_threads(ot_t *t, uint64_t hashes[TYPES][PT_OP_COUNT])
+{
+    open_device(t, "auto", 2);
+    for (int op = 0; op < PT_OP_COUNT; op++) {
+        run_cases(t, op, types[1]);
+        tap_ok(t->ok && (op == PT_OP_gemm || t->hash == hashes[1][op]),
+               "%s: two threads, the bits of one %s", cases[op].name, t->why);
+    }
+    close_device(t);
+}
+
+int main(void)
+{
+    static const char *const levels[] = {"base", "v3", "v4"};
+    uint64_t hashes[TYPES][PT_OP_COUNT];
+    for (int i = 0; i < 3; i++)
+        if (pt_cpu_kernels(levels[i]))
+            run_level(&state, levels[i], hashes);
+        else
+            tap_skip(levels[i]);
+    run_threads(&state, hashes);
+    return tap_done();
+}

@@ -1,0 +1,357 @@
+/* rig.h — one replica of a model, set up as a run does it, and its step, for tests of src/model. */
+#ifndef PT_REGRESSION_RIG_H
+#define PT_REGRESSION_RIG_H
+
+#include "penta/alloc.h"
+#include "penta/mesh.h"
+#include "penta/model.h"
+#include "penta/optim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What does not depend on the model. */
+typedef struct rig_world {
+    pt_wire_t *wire;
+    pt_device_t *device;
+    pt_engine_t *engine;
+    pt_mesh_t mesh;
+    pt_stream_t *stream;
+} rig_world_t;
+
+/* A choice that must not change a bit, with the sizes. */
+typedef struct rig_choice {
+    int recompute_every;
+    bool split; /* all B before all W */
+    bool gpipe;
+    bool inference; /* no training at all */
+    int64_t merge_bytes;
+    int64_t micro_batch; /* sequences */
+    uint64_t seed;
+} rig_choice_t;
+
+typedef struct rig {
+    rig_world_t *world;
+    const pt_config_t *config;
+    pt_arch_t arch;
+    pt_param_table_t table;
+    pt_units_t *units;
+    pt_model_t *model;
+    pt_optim_t *optim; /* NULL without config */
+    pt_schedule_t schedule;
+    pt_arena_t arena[PT_CLASS_COUNT];
+    int64_t sequences, length, micro_batch;
+    pt_batch_view_t batch; /* of the whole step */
+    pt_tensor_t norm;      /* accumulator */
+} rig_t;
+
+/* A step's data on the host, [sequences·length]; document, mask may be NULL. */
+typedef struct rig_data {
+    const int32_t *token, *label, *document;
+    const uint8_t *mask;
+    int64_t step;
+} rig_data_t;
+
+static pt_status_t rig_open(rig_world_t *world)
+{
+    const char *backend = getenv("PENTA_TEST_BACKEND");
+    pt_device_options_t device = {
+        .name = backend ? backend : "cpu", .isa = "auto", .threads = 1, .seed = 7};
+    pt_engine_options_t engine = {.gpu_direct = "auto"};
+    pt_mesh_shape_t shape = pt_mesh_shape_default();
+
+    PT_TRY(pt_device_open(&device, &world->device));
+    engine.device = world->device;
+    PT_TRY(pt_engine_create(world->wire, &engine, &world->engine));
+    PT_TRY(pt_mesh_shape_complete(&shape, 1));
+    PT_TRY(pt_mesh_create(world->engine, &shape, &world->mesh));
+    return world->device->ops->stream_create(world->device, &world->stream);
+}
+
+static void rig_close(rig_world_t *world)
+{
+    world->device->ops->stream_destroy(world->device, world->stream);
+    pt_mesh_destroy(&world->mesh);
+    pt_engine_destroy(world->engine);
+    pt_device_close(world->device);
+}
+
+/* Copies between a host array and a dense device tensor, and waits. */
+static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x, void *host,
+                            bool to_device)
+{
+    pt_device_t *device = world->device;
+    int64_t bytes = pt_tensor_bytes(&x);
+    void *staging;
+    pt_status_t status;
+
+    PT_TRY(pt_device_alloc(device, PT_MEMORY_HOST, "staging", bytes, &staging));
+    if (to_device) {
+        memcpy(staging, host, (size_t)bytes);
+        status = device->ops->copy(device, world->stream, x.data, x.memory, staging,
+                                   PT_MEMORY_HOST, bytes);
+    } else
+        status = device->ops->copy(device, world->stream, staging, PT_MEMORY_HOST,
+                                   x.data, x.memory, bytes);
+    if (status == PT_OK)
+        status = device->ops->stream_sync(device, world->stream);
+    if (!to_device)
+        memcpy(host, staging, (size_t)bytes);
+    pt_device_free(device, PT_MEMORY_HOST, staging, bytes);
+    return status;
+}
+
+/* ---- a model ---- */
+
+static void rig_split(pt_schedule_t *schedule)
+{
+    int m = schedule->micro_batches;
+
+    for (int kind = 0; kind < 3; kind++)
+        for (int i = 0; i < m; i++)
+            schedule->actions[0][kind * m + i] =
+                (pt_action_t){.kind = (pt_action_kind_t)kind, .micro_batch = i};
+}
+
+static pt_status_t rig_layout(rig_t *rig)
+{
+    pt_arena_t *a = rig->arena;
+    pt_batch_view_t *batch = &rig->batch;
+    int64_t rows = rig->sequences * rig->length, words = PT_SUM_WORDS;
+    pt_tensor_t *int32s[] = {&batch->token, &batch->label, &batch->place,
+                             &batch->position, &batch->document};
+
+    PT_TRY(pt_units_layout(rig->units, &a[PT_CLASS_PARAMETERS], &a[PT_CLASS_GRADIENTS],
+                           &a[PT_CLASS_COMMUNICATION]));
+    PT_TRY(pt_model_layout(rig->model, &a[PT_CLASS_ACTIVATIONS], &a[PT_CLASS_WORKSPACE],
+                           &a[PT_CLASS_GRADIENTS]));
+    if (rig->optim)
+        PT_TRY(pt_optim_layout(rig->optim, &a[PT_CLASS_OPTIMIZER]));
+    for (int i = 0; i < 5; i++)
+        PT_TRY(
+            pt_arena_tensor(&a[PT_CLASS_BATCH], "tokens", PT_I32, 1, &rows, int32s[i]));
+    PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "samples", PT_I64, 1, &rows,
+                           &batch->sample));
+    PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "mask", PT_U8, 1, &rows, &batch->mask));
+    return pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "norm", PT_I64, 1, &words,
+                           &rig->norm);
+}
+
+static pt_status_t rig_place(rig_t *rig)
+{
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        pt_arena_init(&rig->arena[c], (pt_memory_class_t)c, PT_MEMORY_DEVICE);
+    PT_TRY(rig_layout(rig));
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        PT_TRY(pt_device_place_arena(rig->world->device, &rig->arena[c]));
+    PT_TRY(rig_layout(rig));
+    PT_TRY(pt_units_prepare(rig->units, rig->world->stream));
+    return pt_model_prepare(rig->model, rig->world->stream);
+}
+
+/* `rig->arch`, sequences and length are set. config: for the optimizer; may be NULL. */
+static pt_status_t rig_create(rig_t *rig, rig_world_t *world, const pt_config_t *config,
+                              const rig_choice_t *choice)
+{
+    int micro_batches = (int)(rig->sequences / choice->micro_batch);
+    pt_schedule_facts_t facts;
+    pt_units_options_t units = {.overlap = true,
+                                .in_flight = 2,
+                                .merge_bytes = choice->merge_bytes,
+                                .weight_dtype = rig->arch.dtype,
+                                .grad_dtype = rig->arch.dtype,
+                                .wire_dtype = rig->arch.dtype};
+    pt_model_options_t model = {.micro_batch = choice->micro_batch,
+                                .sequence = rig->length,
+                                .recompute_every = choice->recompute_every,
+                                .training = !choice->inference,
+                                .seed = choice->seed};
+
+    rig->world = world;
+    rig->config = config;
+    rig->micro_batch = choice->micro_batch;
+    PT_TRY(pt_schedule_create(choice->gpipe ? PT_SCHEDULE_GPIPE : PT_SCHEDULE_1F1B, 1,
+                              1, micro_batches, &rig->schedule));
+    if (choice->split)
+        rig_split(&rig->schedule);
+    PT_TRY(pt_schedule_check(&rig->schedule, 0, &facts));
+    model.fused = facts.fused;
+    model.input_slots = rig->schedule.input_slots;
+    model.weight_slots = rig->schedule.weight_slots;
+    PT_TRY(pt_param_table_create(&rig->arch, &rig->table));
+    PT_TRY(
+        pt_units_create(&rig->table, &world->mesh, world->device, &units, &rig->units));
+    PT_TRY(pt_model_create(&rig->arch, &rig->table, rig->units, &world->mesh,
+                           world->device, &model, &rig->model));
+    if (config)
+        PT_TRY(pt_optim_create(&rig->table, rig->units, world->device, config,
+                               &rig->optim));
+    return rig_place(rig);
+}
+
+static void rig_destroy(rig_t *rig)
+{
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        pt_device_free_arena(rig->world->device, &rig->arena[c]);
+    pt_optim_destroy(rig->optim);
+    pt_model_destroy(rig->model);
+    pt_units_destroy(rig->units);
+    pt_param_table_destroy(&rig->table);
+    pt_schedule_destroy(&rig->schedule);
+}
+
+/* ---- a step ---- */
+
+static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)
+{
+    pt_batch_view_t *batch = &rig->batch;
+    int64_t rows = rig->sequences * rig->length, valid = 0;
+    int32_t place[rows], zero[rows];
+    int64_t sample[rows];
+    uint8_t ones[rows];
+
+    for (int64_t i = 0; i < rows; i++) {
+        place[i] = (int32_t)(i % rig->length);
+        sample[i] = data->step * rig->sequences + i / rig->length;
+        zero[i] = 0;
+        ones[i] = 1;
+        valid += data->mask ? data->mask[i] : 1;
+    }
+    PT_TRY(rig_copy(rig->world, batch->token, (void *)data->token, true));
+    PT_TRY(rig_copy(rig->world, batch->label, (void *)data->label, true));
+    PT_TRY(rig_copy(rig->world, batch->place, place, true));
+    PT_TRY(rig_copy(rig->world, batch->position, place, true));
+    PT_TRY(rig_copy(rig->world, batch->document,
+                    data->document ? (void *)data->document : zero, true));
+    PT_TRY(rig_copy(rig->world, batch->sample, sample, true));
+    PT_TRY(rig_copy(rig->world, batch->mask, data->mask ? (void *)data->mask : ones,
+                    true));
+    batch->step = data->step;
+    batch->training = true;
+    batch->loss_scale = 1.0 / (double)valid;
+    return PT_OK;
+}
+
+static pt_batch_view_t rig_view(const rig_t *rig, bool documents, int64_t first,
+                                int64_t sequences)
+{
+    pt_batch_view_t view = rig->batch;
+    int64_t start = first * rig->length, rows = sequences * rig->length;
+    pt_tensor_t *all[] = {&view.token,    &view.label,  &view.place, &view.position,
+                          &view.document, &view.sample, &view.mask};
+
+    for (int i = 0; i < 7; i++)
+        *all[i] = pt_tensor_slice(*all[i], 0, start, rows);
+    if (!documents)
+        view.document = (pt_tensor_t){0};
+    view.sequences = sequences;
+    return view;
+}
+
+typedef struct rig_run {
+    rig_t *rig;
+    bool documents;
+} rig_run_t;
+
+static pt_batch_view_t rig_micro_batch(const rig_run_t *run, const pt_action_t *action)
+{
+    return rig_view(run->rig, run->documents,
+                    action->micro_batch * run->rig->micro_batch, run->rig->micro_batch);
+}
+
+static pt_status_t rig_do_forward(void *self, const pt_action_t *action)
+{
+    rig_run_t *run = self;
+    pt_batch_view_t view = rig_micro_batch(run, action);
+    return pt_model_forward(run->rig->model, action, &view, run->rig->world->stream);
+}
+
+static pt_status_t rig_do_backward(void *self, const pt_action_t *action)
+{
+    rig_run_t *run = self;
+    pt_batch_view_t view = rig_micro_batch(run, action);
+    return pt_model_backward(run->rig->model, action, &view, run->rig->world->stream);
+}
+
+static pt_status_t rig_do_weight(void *self, const pt_action_t *action)
+{
+    rig_run_t *run = self;
+    pt_batch_view_t view = rig_micro_batch(run, action);
+    return pt_model_weight(run->rig->model, action, &view, run->rig->world->stream);
+}
+
+static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator, double *out)
+{
+    pt_sum_t sum;
+
+    PT_TRY(rig_copy(rig->world, accumulator, &sum, false));
+    *out = pt_sum_value(&sum);
+    return PT_OK;
+}
+
+/* Gradients of a step, whole; its mean loss. */
+static pt_status_t rig_gradients(rig_t *rig, const rig_data_t *data, double *loss)
+{
+    rig_run_t run = {rig, data->document != NULL};
+    pt_executor_ops_t ops = {&run, rig_do_forward, rig_do_backward, rig_do_weight};
+    pt_stream_t *stream = rig->world->stream;
+
+    PT_TRY(rig_load(rig, data));
+    PT_TRY(pt_model_clear_loss(rig->model, stream));
+    PT_TRY(pt_units_clear_grads(rig->units, stream));
+    pt_alloc_seal(); /* a step finds its memory planned */
+    pt_status_t status = pt_schedule_run(&rig->schedule, 0, &ops);
+    if (status == PT_OK)
+        status = pt_units_finish(rig->units, stream);
+    pt_alloc_unseal();
+    PT_TRY(status);
+    PT_TRY(rig_sum(rig, pt_model_loss_accumulator(rig->model), loss));
+    *loss *= rig->batch.loss_scale;
+    return PT_OK;
+}
+
+/* Norm, clipping, update number t. */
+__attribute__((unused)) static pt_status_t rig_update(rig_t *rig, int64_t t,
+                                                      double *norm)
+{
+    pt_stream_t *stream = rig->world->stream;
+    double clip;
+
+    pt_sum_t zero = {0};
+
+    PT_TRY(rig_copy(rig->world, rig->norm, &zero, true));
+    PT_TRY(pt_optim_square_sum(rig->optim, rig->norm, stream));
+    PT_TRY(rig_sum(rig, rig->norm, norm));
+    *norm = sqrt(*norm);
+    clip = pt_clip_coefficient(*norm, rig->config->train.clip);
+    return pt_optim_update(rig->optim, t, rig->config->train.lr, clip, stream);
+}
+
+/* A parameter's weights or gradients as doubles; caller's array of its size. */
+static pt_status_t rig_read(rig_t *rig, pt_tensor_t x, double *out)
+{
+    int64_t count = pt_tensor_count(&x);
+
+    PT_TRY(
+        rig_copy(rig->world, x, out, false)); /* 8 bytes an element hold either type */
+    if (x.dtype == PT_F32)
+        for (int64_t i = count - 1; i >= 0; i--)
+            out[i] = ((const float *)(const void *)out)[i];
+    return PT_OK;
+}
+
+__attribute__((unused)) static pt_status_t rig_write(rig_t *rig, pt_tensor_t x,
+                                                     const double *values)
+{
+    int64_t count = pt_tensor_count(&x);
+    float narrow[x.dtype == PT_F32 ? count : 1];
+
+    if (x.dtype == PT_F64)
+        return rig_copy(rig->world, x, (void *)values, true);
+    for (int64_t i = 0; i < count; i++)
+        narrow[i] = (float)values[i];
+    return rig_copy(rig->world, x, narrow, true);
+}
+
+#endif

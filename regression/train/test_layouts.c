@@ -1,0 +1,191 @@
+/* TEST np=1,2,3,4,8 backend=cpu timeout=180 */
+/* R3 on the data axis: any number of replicas, any micro-batch, batches that they do not divide,
+ * replicas without a valid label, give the losses, gradients and weights of one rank with
+ * micro-batches of one sequence. Error of a tensor: max|a-b| / max(max|b|, floor), floor the RMS
+ * of the whole gradient, or the learning rate for weights. */
+#include "regression/train/train_test.h"
+
+enum { STEPS = 5 };
+
+typedef struct run {
+    tt_record_t record;
+    double *gradient, *weight; /* after the first and the last step */
+    int64_t count;
+} run_t;
+
+typedef struct bound {
+    double loss, gradient, norm, weight;
+} bound_t;
+
+static const bound_t bound64 = {1e-11, 1e-11, 1e-11, 1e-10};
+static const bound_t bound32 = {1e-5, 1e-5, 1e-5, 1e-5};
+static bound_t worst[2];
+
+static void run_free(run_t *run)
+{
+    pt_free(run->gradient);
+    pt_free(run->weight);
+}
+
+static run_t train(const pt_config_t *config, pt_wire_t *wire, pt_trainer_t *trainer)
+{
+    run_t run = {.record = {.steps = 0}};
+
+    MUST(pt_trainer_create(config, wire, false, trainer));
+    tt_steps(trainer, 1, &run.record);
+    run.gradient = tt_values(trainer, true, &run.count);
+    tt_steps(trainer, STEPS - 1, &run.record);
+    run.weight = tt_values(trainer, false, &run.count);
+    return run;
+}
+
+static double relative(double a, double b)
+{
+    double apart = fabs(a - b);
+
+    return apart == 0 ? 0 : isnan(apart) ? INFINITY : apart / fabs(b);
+}
+
+static bound_t errors(const run_t *a, const run_t *b, const pt_trainer_t *t,
+                      int first_only)
+{
+    bound_t e = {0};
+
+    for (int i = 0; i < STEPS; i++) {
+        e.loss = fmax(e.loss, relative(a->record.loss[i], b->record.loss[i]));
+        if (i == 0 || !first_only)
+            e.norm = fmax(e.norm, relative(a->record.norm[i], b->record.norm[i]));
+    }
+    e.gradient =
+        tt_error(&t->table, a->gradient, b->gradient, tt_rms(b->gradient, b->count));
+    e.weight = tt_error(&t->table, a->weight, b->weight, t->config->train.lr);
+    return e;
+}
+
+static void widen(bound_t *worst_of, const bound_t *e)
+{
+    worst_of->loss = fmax(worst_of->loss, e->loss);
+    worst_of->gradient = fmax(worst_of->gradient, e->gradient);
+    worst_of->norm = fmax(worst_of->norm, e->norm);
+    worst_of->weight = fmax(worst_of->weight, e->weight);
+}
+
+static bool within(const bound_t *e, const bound_t *bound)
+{
+    return e->loss <= bound->loss && e->gradient <= bound->gradient &&
+           e->norm <= bound->norm && e->weight <= bound->weight;
+}
+
+static const char *const precisions[2] = {
+    "train.precision=fp64 train.eps=1e-8 train.lr=0.01 ",
+    "train.precision=fp32 train.eps=1e-4 train.lr=0.01 ",
+};
+
+/* One model and batch: the reference, then every micro-batch on all ranks. */
+static void test_batch(const char *name, const char *model, int batch, int fp32)
+{
+    char base[TT_SETTINGS], more[128];
+    pt_config_t *config;
+    pt_trainer_t alone, together;
+    run_t reference, run;
+
+    snprintf(base, sizeof base, "%s%strain.global_batch=%d ", model, precisions[fp32],
+             batch);
+    config = tt_config(base, "train.micro_batch=1 run.device=cpu");
+    reference = train(config, tt.serial, &alone);
+    for (int micro = 1; micro <= 8; micro *= 2) {
+        bound_t e;
+        bool counted;
+        pt_config_t *other;
+
+        snprintf(more, sizeof more, "train.micro_batch=%d", micro);
+        other = tt_config(base, more);
+        run = train(other, tt.wire, &together);
+        e = errors(&run, &reference, &alone, fp32);
+        counted = memcmp(run.record.valid, reference.record.valid,
+                         sizeof run.record.valid) == 0;
+        widen(&worst[fp32], &e);
+        if (!within(&e, fp32 ? &bound32 : &bound64))
+            tap_note("%s: loss %.1e gradient %.1e norm %.1e weight %.1e", more, e.loss,
+                     e.gradient, e.norm, e.weight);
+        tap_all(counted && within(&e, fp32 ? &bound32 : &bound64),
+                "%s, %s, batch %d, micro-batch %d", name, fp32 ? "fp32" : "fp64", batch,
+                micro);
+        run_free(&run);
+        pt_trainer_destroy(&together);
+        pt_free(other);
+    }
+    run_free(&reference);
+    pt_trainer_destroy(&alone);
+    pt_free(config);
+}
+
+/* Samples of which every other, or the first eight, are nothing but separators, so that no label of
+ * theirs counts: replicas, and a whole step, without a valid label. */
+static void write_stripes(const char *path)
+{
+    FILE *file;
+
+    if (tt.rank == 0) {
+        file = fopen(path, "w");
+        if (!file)
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        for (int i = 0; i < 16 * 100; i++) {
+            int sample = i / 16;
+            bool empty = sample < 8 || sample % 2 == 1;
+            fputc(empty ? '\n' : (int)('a' + pt_mix64((uint64_t)i) % 5), file);
+        }
+        fclose(file);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void test_bound(const char *name, const bound_t *e)
+{
+    bound_t most = {tt_max(e->loss), tt_max(e->gradient), tt_max(e->norm),
+                    tt_max(e->weight)};
+
+    if (tt.rank == 0)
+        printf(
+            "# %s: largest errors: loss %.1e, gradient %.1e, norm %.1e, weight %.1e\n",
+            name, most.loss, most.gradient, most.norm, most.weight);
+}
+
+/* A batch counted otherwise must be seen. */
+static void test_control(void)
+{
+    pt_config_t *a = tt_config(TT_LLAMA, "train.precision=fp64 train.global_batch=8");
+    pt_config_t *b = tt_config(TT_LLAMA, "train.precision=fp64 train.global_batch=7");
+    pt_trainer_t first, second;
+    run_t x = train(a, tt.serial, &first), y = train(b, tt.serial, &second);
+    bound_t e = errors(&y, &x, &first, 0);
+
+    tap_all(e.loss > 1e-4 && e.gradient > 1e-4 && e.norm > 1e-4 && e.weight > 1e-4,
+            "a batch short of one sequence is seen");
+    run_free(&x);
+    run_free(&y);
+    pt_trainer_destroy(&first);
+    pt_trainer_destroy(&second);
+    pt_free(a);
+    pt_free(b);
+}
+
+int main(int argc, char **argv)
+{
+    tt_start(&argc, &argv);
+    tt_write_corpus("corpus.txt", 20000);
+    write_stripes("stripes.txt");
+    test_control();
+    for (int fp32 = 0; fp32 < 2; fp32++) {
+        for (int batch = 6; batch <= 8; batch++) {
+            test_batch("llama", TT_LLAMA, batch, fp32);
+            test_batch("gpt2 with dropout", TT_GPT2, batch, fp32);
+        }
+        test_batch("qwen with documents", TT_QWEN, 7, fp32);
+        test_batch("samples without labels",
+                   TT_QWEN "data.path=stripes.txt data.shuffle=false ", 8, fp32);
+    }
+    test_bound("fp64", &worst[0]);
+    test_bound("fp32", &worst[1]);
+    return tt_finish();
+}

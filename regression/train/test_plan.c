@@ -1,0 +1,164 @@
+/* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=180 */
+/* What a plan says of each rank is what a run of that rank does: bytes of memory by class, calls,
+ * messages and bytes by axis and kind, calls, FLOPs and bytes by op. */
+#include "regression/train/train_test.h"
+
+#include "penta/plan.h"
+
+enum { STEPS = 3 };
+
+static bool same_rows(const pt_ledger_t *run, const pt_ledger_t *setup,
+                      const pt_ledger_t *step, int steps)
+{
+    bool same = true;
+
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
+        for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
+            const pt_ledger_row_t *is = &run->rows[axis][kind];
+            const pt_ledger_row_t *a = &setup->rows[axis][kind];
+            const pt_ledger_row_t *b = &step->rows[axis][kind];
+            bool equal = is->calls == a->calls + steps * b->calls &&
+                         is->messages == a->messages + steps * b->messages &&
+                         is->bytes_sent == a->bytes_sent + steps * b->bytes_sent;
+
+            if (!equal)
+                tap_note(
+                    "rank %d: %s %s: %lld calls, %lld bytes; planned %lld + %d * %lld "
+                    "calls, %lld + %d * %lld bytes",
+                    tt.rank, pt_axis_name((pt_axis_t)axis),
+                    pt_transfer_kind_name((pt_transfer_kind_t)kind),
+                    (long long)is->calls, (long long)is->bytes_sent,
+                    (long long)a->calls, steps, (long long)b->calls,
+                    (long long)a->bytes_sent, steps, (long long)b->bytes_sent);
+            same = same && equal;
+        }
+    return same;
+}
+
+static bool same_ops(const pt_op_count_t *now, const pt_op_count_t *before,
+                     const pt_op_count_t *planned)
+{
+    bool same = true;
+
+    for (int op = 0; op < PT_OP_COUNT; op++) {
+        bool equal = now[op].calls - before[op].calls == STEPS * planned[op].calls &&
+                     now[op].flops - before[op].flops == STEPS * planned[op].flops &&
+                     now[op].bytes - before[op].bytes == STEPS * planned[op].bytes;
+
+        if (!equal)
+            tap_note("rank %d: %s: %lld calls, planned %d * %lld", tt.rank,
+                     pt_op_name((pt_op_id_t)op),
+                     (long long)(now[op].calls - before[op].calls), STEPS,
+                     (long long)planned[op].calls);
+        same = same && equal;
+    }
+    return same;
+}
+
+static bool same_bytes(const pt_trainer_t *t, const pt_plan_t *plan)
+{
+    bool same = true;
+
+    for (int c = 0; c < PT_CLASS_COUNT; c++) {
+        int64_t is = t->arena[c].peak;
+
+        if (is != plan->bytes[c])
+            tap_note("rank %d: %s: %lld bytes, planned %lld", tt.rank,
+                     pt_memory_class_name((pt_memory_class_t)c), (long long)is,
+                     (long long)plan->bytes[c]);
+        same = same && is == plan->bytes[c] && t->arena[c].capacity == is;
+    }
+    /* Nothing lives on the device beside the arenas. */
+    return same && t->device->live_bytes == plan->total_bytes;
+}
+
+typedef struct measured {
+    pt_trainer_t trainer;
+    pt_op_count_t before[PT_OP_COUNT];
+    pt_ledger_t setup;
+} measured_t;
+
+static void measure(const pt_config_t *config, measured_t *m)
+{
+    tt_record_t record = {0};
+
+    MUST(pt_trainer_create(config, tt.wire, false, &m->trainer));
+    m->setup = *pt_engine_ledger(m->trainer.engine);
+    memcpy(m->before, m->trainer.device->counts, sizeof m->before);
+    for (int i = 0; i < STEPS; i++) {
+        pt_step_result_t step;
+        MUST(pt_train_step(&m->trainer, NULL, NULL, &step));
+    }
+    (void)record;
+}
+
+static void test_plan(const char *name, const char *settings)
+{
+    static measured_t m;
+    pt_config_t *config = tt_config(settings, "");
+    pt_plan_t plan, other;
+    int64_t tokens = config->train.global_batch * config->train.sequence;
+
+    MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+    measure(config, &m);
+    tap_all(same_bytes(&m.trainer, &plan), "%s: memory", name);
+    tap_all(
+        same_rows(pt_engine_ledger(m.trainer.engine), &plan.setup, &plan.step, STEPS),
+        "%s: traffic", name);
+    tap_all(same_ops(m.trainer.device->counts, m.before, plan.step_ops), "%s: ops",
+            name);
+    tap_all(plan.tokens == tokens && plan.rank == tt.rank && plan.ranks == tt.size &&
+                plan.parameters == pt_param_table_elements(&m.trainer.table) &&
+                plan.micro_batches == m.trainer.schedule.micro_batches,
+            "%s: sizes", name);
+    /* A plan of a world of another size is another plan. */
+    MUST(pt_plan_create(config, tt.rank, tt.size + 1, &other));
+    tap_all(memcmp(&plan.step.rows, &other.step.rows, sizeof plan.step.rows) != 0 &&
+                memcmp(plan.bytes, other.bytes, sizeof plan.bytes) != 0,
+            "%s: one rank more is another plan", name);
+    pt_trainer_destroy(&m.trainer);
+    pt_free(config);
+}
+
+/* Bytes of a step by hand: a reduce-scatter and an all-gather of every unit, padded to 1,024 elements a
+ * tensor and 1,024 a replica. One layer of a Llama: width 32, ffn 48, 4 and 2 heads of 8. */
+static void test_by_hand(void)
+{
+    static const int64_t layer[] = {64 * 32, 32 * 32, 32, 96 * 32, 32 * 48, 32};
+    pt_config_t *config = tt_config(TT_LLAMA, "model.layers=1 train.precision=fp32");
+    pt_plan_t plan;
+    int64_t unit[3] = {256 * 32, 0, 1024 + 256 * 32}, sum = 0, align = 1024 * tt.size;
+    const pt_ledger_row_t *rows = plan.step.rows[PT_AXIS_DATA];
+
+    for (int i = 0; i < 6; i++)
+        unit[1] += (layer[i] + 1023) / 1024 * 1024;
+    for (int u = 0; u < 3; u++)
+        sum += (unit[u] + align - 1) / align * align;
+    MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+    tap_all(plan.bytes[PT_CLASS_PARAMETERS] == 4 * sum &&
+                plan.bytes[PT_CLASS_OPTIMIZER] == 8 * sum,
+            "weights and moments as counted by hand");
+    sum = 4 * sum / tt.size * (tt.size - 1);
+    tap_all(rows[PT_REDUCE_SCATTER].bytes_sent == sum &&
+                rows[PT_ALL_GATHER].bytes_sent == sum &&
+                rows[PT_REDUCE_SCATTER].calls == (tt.size > 1 ? 3 : 0),
+            "traffic as counted by hand");
+    pt_free(config);
+}
+
+int main(int argc, char **argv)
+{
+    tt_start(&argc, &argv);
+    tt_write_corpus("corpus.txt", 20000);
+    test_by_hand();
+    test_plan("llama", TT_LLAMA);
+    test_plan("gpt2", TT_GPT2 "train.precision=fp64 train.global_batch=7 ");
+    test_plan("qwen", TT_QWEN "train.micro_batch=1 parallel.recompute=every:2 ");
+    test_plan("full recompute",
+              TT_GPT2 "parallel.recompute=full parallel.schedule=gpipe "
+                      "train.micro_batch=1 ");
+    test_plan("merged units", TT_LLAMA "parallel.unit_mib=1 parallel.overlap=false ");
+    test_plan("one in flight",
+              TT_QWEN "comm.in_flight=1 parallel.recompute=selective ");
+    return tt_finish();
+}

@@ -1,0 +1,128 @@
+/* TEST np=1,2,4,8 backend=cpu,shadow timeout=180 */
+/* The same command twice gives the same bits; stopped after any step and begun again gives what
+ * no stop gives: losses, norms, weights, moments, and a metrics file with each step once. */
+#include "regression/train/train_test.h"
+
+enum { STEPS = 6 };
+
+/* Rank 0: all tensors of two checkpoints are equal in every bit, and their digests. */
+static bool same_file(const char *one, const char *other)
+{
+    const char *path[2] = {one, other};
+    pt_engine_t *engine;
+    pt_checkpoint_reader_t *reader[2];
+    bool same;
+
+    MUST(pt_engine_create(tt.serial, &(pt_engine_options_t){.device = NULL}, &engine));
+    for (int f = 0; f < 2; f++)
+        MUST(pt_checkpoint_open(pt_engine_world(engine), path[f], &reader[f]));
+    same = pt_checkpoint_tensors(reader[0]) == pt_checkpoint_tensors(reader[1]) &&
+           pt_checkpoint_header(reader[0])->digest ==
+               pt_checkpoint_header(reader[1])->digest &&
+           pt_checkpoint_tensors(reader[0]) % PT_STATE_KINDS == 0;
+    for (int i = 0; same && i < pt_checkpoint_tensors(reader[0]); i++) {
+        const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader[0], i);
+        int64_t first[PT_CHECKPOINT_DIMS] = {0}, count = 1;
+        void *data[2];
+
+        for (int d = 0; d < x->ndim; d++)
+            count *= x->shape[d];
+        for (int f = 0; f < 2; f++) {
+            MUST(pt_alloc("tensor", (size_t)count, pt_dtype_size(x->dtype), &data[f]));
+            MUST(pt_checkpoint_read(
+                reader[f], pt_checkpoint_find_tensor(reader[f], x->group, x->name),
+                x->dtype, first, x->shape, data[f]));
+        }
+        same = memcmp(data[0], data[1], (size_t)count * pt_dtype_size(x->dtype)) == 0 &&
+               pt_checkpoint_tensor_digest(reader[0], i) ==
+                   pt_checkpoint_tensor_digest(reader[1], i);
+        pt_free(data[0]);
+        pt_free(data[1]);
+    }
+    pt_checkpoint_close(reader[0]);
+    pt_checkpoint_close(reader[1]);
+    pt_engine_destroy(engine);
+    return same;
+}
+
+/* Goes on with the run in `directory` up to `stop` (0: to its end). */
+static pt_train_result_t go_on(const char *model, const char *directory, int stop)
+{
+    char more[256];
+    pt_train_result_t result;
+    pt_status_t status;
+
+    snprintf(more, sizeof more, "run.eval_every=3 run.dir=%s run.stop_step=%d",
+             directory, stop);
+    pt_config_t *config = tt_config(model, more);
+    status = tt_run(config, tt.wire, &result);
+    if (status != (stop ? PT_STOPPED : PT_OK))
+        MUST(status == PT_OK ? PT_FAIL(PT_INTERNAL, "the run did not stop") : status);
+    pt_free(config);
+    return result;
+}
+
+static bool same_run(const char *one, const char *other, const pt_train_result_t *a,
+                     const pt_train_result_t *b)
+{
+    tt_record_t x, y;
+    char path[2][256];
+    bool same = a->digest == b->digest && a->step == STEPS && b->step == STEPS &&
+                memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
+                memcmp(&a->validation_loss, &b->validation_loss, sizeof(double)) == 0;
+
+    if (tt.rank != 0 || !same)
+        return same;
+    snprintf(path[0], sizeof path[0], "%s/checkpoints/step_%08d.h5", one, STEPS);
+    snprintf(path[1], sizeof path[1], "%s/checkpoints/step_%08d.h5", other, STEPS);
+    return tt_metrics(one, &x) && tt_metrics(other, &y) && x.steps == STEPS &&
+           tt_same_steps(&x, &y) && same_file(path[0], path[1]);
+}
+
+static void test_repeat(const char *name, const char *model)
+{
+    char a[32], b[32], other[TT_SETTINGS];
+    pt_train_result_t whole, again;
+
+    snprintf(a, sizeof a, "%s_a", name);
+    snprintf(b, sizeof b, "%s_b", name);
+    whole = go_on(model, a, 0);
+    again = go_on(model, b, 0);
+    tap_all(same_run(a, b, &whole, &again), "%s: twice the same", name);
+    snprintf(other, sizeof other, "%strain.seed=2", model);
+    snprintf(b, sizeof b, "%s_seed", name);
+    again = go_on(other, b, 0);
+    tap_all(!same_run(a, b, &whole, &again) && whole.digest != again.digest,
+            "%s: another seed is seen as another run", name);
+}
+
+static void test_stops(const char *name, const char *model)
+{
+    char a[32], b[32];
+    pt_train_result_t whole, resumed;
+
+    snprintf(a, sizeof a, "%s_whole", name);
+    whole = go_on(model, a, 0);
+    for (int stop = 1; stop < STEPS; stop++) {
+        snprintf(b, sizeof b, "%s_stop%d", name, stop);
+        go_on(model, b, stop);
+        resumed = go_on(model, b, 0);
+        tap_all(same_run(a, b, &whole, &resumed), "%s: stopped after step %d", name,
+                stop);
+    }
+    snprintf(b, sizeof b, "%s_stops", name);
+    for (int stop = 1; stop < STEPS; stop++)
+        go_on(model, b, stop);
+    resumed = go_on(model, b, 0);
+    tap_all(same_run(a, b, &whole, &resumed), "%s: stopped after every step", name);
+}
+
+int main(int argc, char **argv)
+{
+    tt_start(&argc, &argv);
+    tt_write_corpus("corpus.txt", 20000);
+    test_repeat("llama", TT_LLAMA "train.precision=fp32 ");
+    test_repeat("qwen", TT_QWEN "train.precision=fp64 ");
+    test_stops("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
+    return tt_finish();
+}

@@ -1,0 +1,326 @@
+/* TEST timeout=60 */
+/* The option table, its parser and its printer. */
+#include "penta/alloc.h"
+#include "penta/config.h"
+#include "regression/tap.h"
+
+#include <string.h>
+
+enum { BIG = 4 * PT_CONFIG_TEXT };
+
+static pt_config_t a, b;
+
+static bool same_values(const pt_config_t *x, const pt_config_t *y)
+{
+    /* Values come before the origins, and fields are cleared before they are set. */
+    return memcmp(x, y, offsetof(pt_config_t, origin)) == 0;
+}
+
+static void check_rows(void)
+{
+    static char text[BIG], again[BIG], word[64];
+    int bad_help = 0, bad_bounds = 0, bad_default = 0, bad_find = 0;
+
+    pt_config_defaults(&a);
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        const pt_option_t *row = pt_option(i);
+
+        pt_config_value(&a, i, text, sizeof text);
+        bad_default += strcmp(a.origin[i], "default") != 0;
+        if (row->type == PT_TYPE_CHOICE || row->type == PT_TYPE_TEXT ||
+            row->type == PT_TYPE_INT)
+            bad_default += strcmp(text, row->default_text) != 0;
+        bad_help += strlen(row->help) < 4 || strlen(row->help) > 200;
+        bad_help += row->type == PT_TYPE_TEXT && !*row->unit;
+        bad_bounds += row->type == PT_TYPE_INT && row->int_min >= row->int_max;
+        bad_bounds += row->type == PT_TYPE_REAL && row->real_min >= row->real_max;
+        bad_bounds += row->type == PT_TYPE_CHOICE && !row->choices;
+        bad_find += pt_option_find(row->section, row->key) != row;
+        bad_find += !pt_section_help(row->section);
+        snprintf(word, sizeof word, "%s.%s", row->section, row->key);
+        pt_config_set(&a, word, text, "test");
+        pt_config_value(&a, i, again, sizeof again);
+        bad_default += strcmp(text, again) != 0;
+    }
+    tap_ok(bad_default == 0, "every default is a value of its row");
+    tap_ok(bad_help == 0, "every row has help, texts have a syntax");
+    tap_ok(bad_bounds == 0, "every row has bounds or choices");
+    tap_ok(bad_find == 0, "every row is found by name");
+}
+
+/* A value that is not the default: bounds, last choice, and texts that need every escape. */
+static void awkward(const pt_option_t *row, int variant, char *out, size_t size)
+{
+    static const char *const texts[] = {"a b", "\"x\\x3b \\\"q\\\" \\\\ \\n\\t\"",
+                                        "# no comment", "\\n\\n", "\xff\xc3\xa4"};
+    int count = 1;
+
+    switch (row->type) {
+    case PT_TYPE_INT:
+        snprintf(out, size, "%lld",
+                 (long long)(variant % 2 ? row->int_min : row->int_max));
+        break;
+    case PT_TYPE_REAL:
+        snprintf(out, size, "%.17g", variant % 2 ? row->real_min : row->real_max / 3);
+        break;
+    case PT_TYPE_BOOL: snprintf(out, size, variant % 2 ? "yes" : "no"); break;
+    case PT_TYPE_CHOICE:
+        for (const char *c = row->choices; *c; c++)
+            count += *c == '|';
+        snprintf(out, size, "%.*s", (int)strcspn(row->choices, "|"), row->choices);
+        if (variant % 2 && count > 1)
+            snprintf(out, size, "%s", strrchr(row->choices, '|') + 1);
+        break;
+    case PT_TYPE_TEXT: snprintf(out, size, "%s", texts[variant % 5]); break;
+    }
+}
+
+/* set -> print one value -> set gives the same bits. */
+static void check_values(void)
+{
+    static char text[BIG], name[96];
+    int failed = 0, different = 0;
+
+    for (int variant = 0; variant < 5; variant++) {
+        pt_config_defaults(&a);
+        pt_config_defaults(&b);
+        for (int i = 0; i < PT_OPTION_COUNT; i++) {
+            const pt_option_t *row = pt_option(i);
+
+            snprintf(name, sizeof name, "%s.%s", row->section, row->key);
+            awkward(row, variant, text, sizeof text);
+            failed += pt_config_set(&a, name, text, "test") != PT_OK;
+            pt_config_value(&a, i, text, sizeof text);
+            failed += pt_config_set(&b, name, text, "test") != PT_OK;
+        }
+        different += !same_values(&a, &b);
+    }
+    tap_ok(failed == 0, "awkward values are taken");
+    tap_ok(different == 0, "a printed value parses to the same bits");
+}
+
+static void check_long(void)
+{
+    static char text[BIG], *ini;
+
+    memset(text, 0, sizeof text);
+    for (int i = 0; i < 4000; i++) /* every byte but NUL */
+        text[i] = (char)(1 + i * 7 % 255);
+    memcpy(text, "a ; b", 5); /* a comment, for inih */
+    pt_config_defaults(&a);
+    pt_config_finish(&a);
+    memcpy(a.sample.prompt, text, 4001);
+    memset(text, 'p', 4000);
+    memcpy(a.data.path, text, 4001);
+    tap_ok(pt_config_to_ini(&a, &ini) == PT_OK && pt_config_parse(ini, &b) == PT_OK &&
+               same_values(&a, &b),
+           "texts of 4000 bytes of any kind survive an INI file: %s",
+           pt_error_last()->text);
+    pt_error_clear();
+    pt_free(ini);
+}
+
+static void check_identity(void)
+{
+    static const char *const presets[] = {"tiny",       "gpt2-124m",   "llama3-8b",
+                                          "llama3-70b", "llama3-405b", "qwen3-8b"};
+    char *ini, *again;
+
+    for (int i = 0; i < 6; i++) {
+        pt_config_defaults(&a);
+        pt_config_set(&a, "model.preset", presets[i], "test");
+        pt_config_set(&a, "train.lr", "0.1", "test");
+        pt_config_set(&a, "train.eps", "1.2345678901234567e-8", "test");
+        tap_ok(pt_config_finish(&a) == PT_OK && pt_config_to_ini(&a, &ini) == PT_OK &&
+                   pt_config_parse(ini, &b) == PT_OK && same_values(&a, &b),
+               "%s: parse, print, parse is the identity: %s", presets[i],
+               pt_error_last()->text);
+        tap_ok(pt_config_check_resume(&a, ini) == PT_OK, "%s: resumes from itself",
+               presets[i]);
+        pt_config_to_ini(&b, &again);
+        tap_ok(strstr(ini, "lr = 0.1 ; test\n") &&
+                   strstr(again, "lr = 0.1 ; configuration:"),
+               "%s: origins are shown", presets[i]);
+        pt_error_clear();
+        pt_free(ini);
+        pt_free(again);
+    }
+}
+
+static void check_enums(void)
+{
+    static const struct {
+        const char *key, *word;
+        int value;
+    } cases[] = {
+        {"model.qk_norm", "yes", PT_CHOOSE_YES},
+        {"model.tied", "no", PT_CHOOSE_NO},
+        {"model.tied", "preset", PT_CHOOSE_PRESET},
+        {"train.precision", "fp64", PT_PRECISION_FP64},
+        {"train.precision", "fp32", PT_PRECISION_FP32},
+        {"train.decay", "cosine", PT_DECAY_COSINE},
+        {"train.decay", "linear", PT_DECAY_LINEAR},
+        {"train.decay", "constant", PT_DECAY_CONSTANT},
+        {"train.decay", "wsd", PT_DECAY_WSD},
+        {"checkpoint.verify", "none", PT_VERIFY_NONE},
+        {"checkpoint.verify", "digest", PT_VERIFY_DIGEST},
+        {"checkpoint.verify", "full", PT_VERIFY_FULL},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char section[32], *dot = strchr(cases[i].key, '.');
+        const pt_option_t *row;
+
+        snprintf(section, sizeof section, "%.*s", (int)(dot - cases[i].key),
+                 cases[i].key);
+        row = pt_option_find(section, dot + 1);
+        pt_config_defaults(&a);
+        pt_config_set(&a, cases[i].key, cases[i].word, "test");
+        tap_ok(*(int *)((char *)&a + row->offset) == cases[i].value,
+               "%s=%s has its enumerator", cases[i].key, cases[i].word);
+    }
+}
+
+static void check_derived(void)
+{
+    double train, validation;
+    int every;
+
+    pt_config_defaults(&a);
+    pt_config_set(&a, "model.hidden", "64", "test");
+    pt_config_set(&a, "train.steps", "2^20", "test");
+    tap_ok(pt_config_finish(&a) == PT_OK && a.model.head_dim == 8 &&
+               a.model.layers == 8 && a.model.ffn == 256 && a.train.steps == 1048576,
+           "a key overrides the preset; head_dim follows hidden and heads");
+    pt_config_set(&a, "run.time_limit", "1:02:03", "test");
+    tap_ok(pt_config_time_limit_sec(&a) == 3723, "1:02:03 is 3723 s");
+    pt_config_set(&a, "run.time_limit", "90:30", "test");
+    tap_ok(pt_config_time_limit_sec(&a) == 5430, "90:30 is 5430 s");
+    pt_config_set(&a, "run.time_limit", "", "test");
+    tap_ok(pt_config_time_limit_sec(&a) == 0, "empty is no limit");
+    pt_config_set(&a, "data.split", "0.9, 0.05", "test");
+    pt_config_split(&a, &train, &validation);
+    tap_ok(pt_config_finish(&a) != PT_OK || (train == 0.9 && validation == 0.05),
+           "split");
+    pt_error_clear();
+    pt_config_set(&a, "data.split", "0.9,0.05", "test");
+    pt_config_split(&a, &train, &validation);
+    tap_ok(train == 0.9 && validation == 0.05, "0.9,0.05 is read");
+    pt_config_set(&a, "parallel.recompute", "every:4", "test");
+    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == 4, "every:4");
+    pt_config_set(&a, "parallel.recompute", "selective", "test");
+    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == -1, "selective");
+    pt_config_set(&a, "parallel.recompute", "full", "test");
+    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == 1,
+           "full keeps no layer");
+    pt_config_defaults(&a);
+    pt_config_set(&a, "train.steps", "5", "test");
+    pt_config_set(&a, "train.lr", "1e-5", "test");
+    tap_ok(pt_config_finish(&a) == PT_OK && a.train.warmup == 5 &&
+               a.train.min_lr == 1e-5,
+           "defaults of warmup and min_lr follow what was given: %s",
+           pt_error_last()->text);
+}
+
+static void check_resume(void)
+{
+    char *ini;
+    const char *text;
+
+    pt_config_defaults(&a);
+    pt_config_finish(&a);
+    pt_config_to_ini(&a, &ini);
+    b = a;
+    pt_config_set(&b, "train.lr", "0.5", "test");
+    pt_config_set(&b, "run.dir", "elsewhere", "test");
+    tap_ok(pt_config_check_resume(&b, ini) == PT_OK, "free options may change");
+    pt_config_set(&b, "train.seed", "7", "x.ini:3");
+    pt_config_set(&b, "model.layers", "9", "command line");
+    pt_config_set(&b, "data.path", "other.txt", "command line");
+    tap_ok(pt_config_check_resume(&b, ini) == PT_CONFIG, "fixed options may not");
+    text = pt_error_last()->text;
+    tap_ok(strstr(text, "train.seed: now 7 (x.ini:3), checkpoint 1") &&
+               strstr(text, "model.layers: now 9 (command line), checkpoint 8") &&
+               strstr(text, "data.path: now other.txt"),
+           "all that differ are listed (%zu bytes)", strlen(text));
+    pt_error_clear();
+    tap_ok(pt_config_check_resume(&a, "[model]\nexperts = 4\n") == PT_CONFIG &&
+               strstr(pt_error_last()->text, "model.experts = 4"),
+           "options of another version are named");
+    pt_error_clear();
+    pt_free(ini);
+}
+
+static char *read_file(const char *path)
+{
+    static char text[1 << 17];
+    FILE *file = fopen(path, "r");
+    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
+
+    text[length] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static void count_line(void *sink, const char *line)
+{
+    int *counts = sink;
+
+    counts[0]++;
+    counts[1] += strlen(line) > 120;
+    counts[2] += strstr(line, "train.steps=100") != NULL;
+    counts[3] += strstr(line, "data.path") != NULL;
+}
+
+static void check_texts(void)
+{
+    const char *root = getenv("PENTA_SRCDIR") ? getenv("PENTA_SRCDIR") : ".";
+    char path[1024], *text;
+    int counts[4] = {0}, longest = 0, missing = 0;
+
+    snprintf(path, sizeof path, "%s/jobs/conf/template.ini", root);
+    tap_ok(pt_config_template(&text) == PT_OK && strcmp(text, read_file(path)) == 0,
+           "jobs/conf/template.ini is what the table gives");
+    tap_ok(pt_config_parse(text, &a) == PT_OK, "the template parses: %s",
+           pt_error_last()->text);
+    for (char *c = text; *c; c++) /* every option set to its default */
+        if (*c == '\n' && c[1] == '#' && c[2] != ' ')
+            memmove(c + 1, c + 2, strlen(c + 1));
+    for (char *c = text, *end; (end = strchr(c, '\n')); c = end + 1)
+        longest = end - c > longest ? (int)(end - c) : longest;
+    tap_ok(pt_config_parse(text, &b) == PT_OK && same_values(&a, &b) && longest <= 197,
+           "uncommented, it gives the defaults: %s", pt_error_last()->text);
+    pt_error_clear();
+    pt_free(text);
+    snprintf(path, sizeof path, "%s/jobs/conf/tiny.ini", root);
+    tap_ok(pt_config_parse(read_file(path), &a) == PT_OK,
+           "jobs/conf/tiny.ini is right: %s", pt_error_last()->text);
+    pt_error_clear();
+    tap_ok(pt_config_man(&text) == PT_OK, "man page");
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        snprintf(path, sizeof path, ".B %s.%s\n", pt_option(i)->section,
+                 pt_option(i)->key);
+        missing += strstr(text, path) == NULL;
+    }
+    tap_ok(missing == 0 && strstr(text, ".B 75\n"),
+           "it has every option and exit status");
+    pt_free(text);
+    pt_config_help("model,train", count_line, counts);
+    tap_ok(counts[0] > 60 && counts[1] == 0 && counts[2] == 1 && counts[3] == 0,
+           "help has the sections asked for, in short lines (%d, %d)", counts[0],
+           counts[1]);
+}
+
+int main(void)
+{
+    check_rows();
+    check_values();
+    check_long();
+    check_identity();
+    check_enums();
+    check_derived();
+    check_resume();
+    check_texts();
+    return tap_done();
+}

@@ -1,0 +1,316 @@
+/* TEST timeout=60 */
+/* The corpus against a brute-force reading of the same bytes, and bad files. */
+#include "penta/alloc.h"
+#include "penta/data.h"
+#include "penta/rng.h"
+#include "regression/tap.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 20, ROOM = 10 * BLOCK, LONGEST = 4096 };
+
+static pt_config_t config;
+
+/* What the corpus should hold: its bytes and the document of each. */
+static uint8_t bytes[ROOM];
+static int32_t document[ROOM];
+static int64_t tokens, documents;
+
+static uint64_t draw(uint64_t below)
+{
+    static uint64_t state = 1;
+
+    state += 0x9E3779B97F4A7C15u;
+    return pt_mix64(state) % below;
+}
+
+static void write_file(const char *name, const void *data, int64_t count)
+{
+    FILE *file = fopen(name, "wb");
+
+    if (!file || fwrite(data, 1, (size_t)count, file) != (size_t)count ||
+        fclose(file) != 0) {
+        tap_ok(0, "cannot write %s", name);
+        exit(1);
+    }
+}
+
+static void set_config(const char *path, int64_t sequence, const char *split,
+                       const char *separator, bool mask)
+{
+    pt_config_defaults(&config);
+    snprintf(config.data.path, sizeof config.data.path, "%s", path);
+    snprintf(config.data.split, sizeof config.data.split, "%s", split);
+    snprintf(config.data.separator, sizeof config.data.separator, "%s", separator);
+    config.data.document_mask = mask;
+    config.train.sequence = sequence;
+}
+
+/* Adds a file to the reference, one byte at a time. */
+static void expect_file(const uint8_t *data, int64_t count, const char *separator,
+                        int64_t length)
+{
+    int64_t begun = 0; /* a separator may begin here: not inside another */
+
+    documents++;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t start = i + 1 - length;
+        bytes[tokens] = data[i];
+        document[tokens++] = (int32_t)(documents - 1);
+        if (length > 0 && start >= begun &&
+            memcmp(data + start, separator, (size_t)length) == 0) {
+            begun = i + 1;
+            documents += i + 1 < count;
+        }
+    }
+}
+
+static int64_t check_sample(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
+                            int64_t first)
+{
+    static int32_t token[LONGEST], label[LONGEST], place[LONGEST], position[LONGEST],
+        number[LONGEST];
+    static int64_t sample[LONGEST];
+    static uint8_t mask[LONGEST];
+    pt_sequence_t out = {token, label, place, position, number, sample, mask};
+    int64_t valid = -1, expected = 0, wrong = 0, id = 1000 + index;
+
+    if (pt_corpus_fill(corpus, split, index, id, &out, &valid) != PT_OK)
+        return 1;
+    for (int64_t t = 0; t < config.train.sequence; t++) {
+        const int32_t *here = &document[first + t];
+        int counts = !config.data.document_mask || here[0] == here[1];
+        expected += counts;
+        wrong += token[t] != bytes[first + t] || label[t] != bytes[first + t + 1];
+        wrong += place[t] != t || position[t] != t || sample[t] != id;
+        wrong += mask[t] != counts;
+        wrong += config.data.document_mask && number[t] != here[0] - document[first];
+    }
+    return wrong + (valid != expected);
+}
+
+/* Every sample of both splits, the first from 0 and the other to the end. */
+static int64_t check_corpus(void)
+{
+    pt_corpus_t *corpus;
+    int64_t T = config.train.sequence, all = (tokens - 1) / T, wrong, train, validation;
+
+    if (pt_corpus_open(&config, 256, &corpus) != PT_OK) {
+        tap_note("%s", pt_error_last()->text);
+        pt_error_clear();
+        return 1;
+    }
+    train = pt_corpus_samples(corpus, PT_SPLIT_TRAIN);
+    validation = pt_corpus_samples(corpus, PT_SPLIT_VALIDATION);
+    wrong = pt_corpus_tokens(corpus) != tokens || train + validation != all;
+    wrong += pt_corpus_documents(corpus) != documents;
+    for (int64_t k = 0; k < train; k++)
+        wrong += check_sample(corpus, PT_SPLIT_TRAIN, k, k * T);
+    for (int64_t k = 0; k < validation; k++)
+        wrong += check_sample(corpus, PT_SPLIT_VALIDATION, k, (train + k) * T);
+    pt_corpus_close(corpus);
+    return wrong;
+}
+
+static const struct {
+    const char *spelling, *text;
+    int64_t length;
+} separators[] = {{"", "", 0},
+                  {"\\n", "\n", 1},
+                  {"\\n\\n", "\n\n", 2},
+                  {"aba", "aba", 3},
+                  {"\\x0a\\x00", "\n\0", 2},
+                  {"aa", "aa", 2},
+                  {"\\\\\\t", "\\\t", 2},
+                  {"\n", "\n", 1}};
+enum { SEPARATORS = sizeof separators / sizeof separators[0] };
+
+/* Few letters, so that separators are frequent, overlap and stand at the ends. */
+static void random_file(const char *name, int s, int64_t count)
+{
+    uint8_t data[64];
+
+    for (int64_t i = 0; i < count; i++)
+        data[i] = (uint8_t) "ab\n\0\\\t"[draw(6)];
+    for (int64_t i = 0; i + separators[s].length <= count; i++)
+        if (separators[s].length > 0 && draw(5) == 0)
+            memcpy(data + i, separators[s].text, (size_t)separators[s].length);
+    write_file(name, data, count);
+    expect_file(data, count, separators[s].text, separators[s].length);
+}
+
+static void test_random(void)
+{
+    static const int64_t lengths[] = {1, 2, 3, 7, 16};
+    int64_t wrong = 0;
+
+    for (int s = 0; s < SEPARATORS; s++, wrong = 0) {
+        for (int round = 0; round < 60; round++) {
+            tokens = documents = 0;
+            random_file("a", s, 1 + (int64_t)draw(40));
+            random_file("b", s, 1 + (int64_t)draw(3));
+            random_file("c", s, 60);
+            set_config("a, b ,c", lengths[draw(5)], "0.7,0.3", separators[s].spelling,
+                       draw(4) > 0);
+            wrong += check_corpus();
+        }
+        tap_ok(wrong == 0, "60 small corpora, separator %d", s);
+    }
+}
+
+/* Separators in every position on borders of the blocks in which a file is searched. */
+static void test_borders(void)
+{
+    static uint8_t data[9 * BLOCK];
+
+    for (int64_t i = 0; i < (int64_t)sizeof data; i++)
+        data[i] = (uint8_t)('a' + draw(20));
+    for (int i = 1; i < 9; i++)
+        memcpy(data + i * BLOCK - i + 1, "--END--", 7);
+    memcpy(data + sizeof data - 7, "--END--", 7);
+    write_file("large", data, sizeof data);
+    tokens = documents = 0;
+    expect_file(data, sizeof data, "--END--", 7);
+    set_config("large", 1021, "0.9,0.1", "--END--", true);
+    tap_ok(documents == 9 && check_corpus() == 0, "separators across block borders");
+}
+
+static void test_padding(void)
+{
+    int32_t token[4] = {7, 7, 7, 7}, label[4] = {7, 7, 7, 7}, place[4], position[4];
+    int32_t number[4] = {7, 7, 7, 7};
+    int64_t sample[4], valid = 7, wrong = 0;
+    uint8_t mask[4] = {1, 1, 1, 1};
+    pt_sequence_t out = {token, label, place, position, number, sample, mask};
+    pt_corpus_t *corpus;
+
+    write_file("a", "0123456789", 10);
+    set_config("a", 4, "1,0", "", true);
+    if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "a corpus of 10 bytes"))
+        return;
+    tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, -1, -1, &out, &valid) == PT_OK &&
+               valid == 0,
+           "padding has no valid label");
+    for (int t = 0; t < 4; t++)
+        wrong += token[t] != 0 || mask[t] != 0 || label[t] != 0 || place[t] != t ||
+                 position[t] != t || number[t] != 0 || sample[t] != -1;
+    tap_ok(wrong == 0, "padding is token 0, masked");
+    tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 2, 2, &out, &valid) == PT_INTERNAL,
+           "a sample that is not there");
+    pt_error_clear();
+    pt_corpus_close(corpus);
+}
+
+/* Opening must fail with this status and a message that holds both texts. */
+static void fails(pt_status_t expected, int64_t vocab, const char *has, const char *also)
+{
+    pt_corpus_t *corpus;
+    int64_t before = pt_alloc_live_bytes();
+    pt_status_t status = pt_corpus_open(&config, vocab, &corpus);
+    const char *text = pt_error_last()->text;
+
+    tap_ok(status == expected && corpus == NULL && strstr(text, has) &&
+               strstr(text, also) && pt_alloc_live_bytes() == before,
+           "%s: %.300s", pt_status_name(status), text);
+    pt_error_clear();
+}
+
+static void fails_path(pt_status_t expected, const char *path, const char *has)
+{
+    set_config(path, 4, "1,0", "", false);
+    fails(expected, 256, "data.path", has);
+}
+
+static void test_bad_files(void)
+{
+    static char endless[PT_CONFIG_TEXT];
+
+    write_file("a", "0123456789", 10);
+    write_file("empty", "", 0);
+    (void)mkdir("folder", 0777);
+    (void)mkfifo("pipe", 0666);
+    memset(endless, 'x', sizeof endless - 1);
+    fails_path(PT_CONFIG, "absent", "no file absent in the working directory /");
+    fails_path(PT_CONFIG, "/absent/file", "no file /absent/file");
+    fails_path(PT_CONFIG, "a/b", "no file a/b");
+    fails_path(PT_CONFIG, "a,folder", "folder is a directory");
+    fails_path(PT_CONFIG, "pipe", "pipe is not a regular file");
+    fails_path(PT_CONFIG, "/dev/zero", "/dev/zero is not a regular file");
+    fails_path(PT_CONFIG, "empty,a", "empty is empty");
+    fails_path(PT_CONFIG, "", "data.path is empty");
+    fails_path(PT_CONFIG, " \t", "data.path is empty");
+    fails_path(PT_CONFIG, "a,,a", "name 2 of 3");
+    fails_path(PT_CONFIG, "a,", "name 2 of 2");
+    fails_path(PT_CONFIG, " , a", "name 1 of 2");
+    fails_path(PT_IO, endless, "File name too long");
+    (void)chmod("empty", 0);
+    if (geteuid() == 0)
+        tap_skip("permissions do not stop root");
+    else
+        fails_path(PT_IO, "empty", "cannot open empty");
+}
+
+static void test_bad_options(void)
+{
+    set_config("a", 10, "1,0", "", false);
+    fails(PT_CONFIG, 256, "10 tokens",
+          "need 11; use more text, or at most train.sequence=9");
+    fails(PT_CONFIG, 255, "vocabulary of 255", "model.vocab=256");
+    set_config("a", 9, "0.5,0.5", "", false);
+    fails(PT_CONFIG, 256, "need 19", "train.sequence=4");
+    set_config("a", 4, "0.5,0.5", "", false);
+    tokens = documents = 0;
+    expect_file((const uint8_t *)"0123456789", 10, "", 0);
+    tap_ok(check_corpus() == 0, "… and 4 works");
+    set_config("a", 4, "0.01,0.5", "", false);
+    fails(PT_CONFIG, 256, "10 tokens, too few", "need 401; use more text");
+    set_config("a", 4, "0,1", "", false);
+    fails(PT_CONFIG, 256, "data.split", "nothing for training");
+    set_config("a", 4, "1e-300,0.5", "", false);
+    fails(PT_CONFIG, 256, "data.split", "too small");
+    for (const char *const *bad =
+             (const char *const[]){"\\", "a\\q", "\\x1", "\\xg0", NULL};
+         *bad; bad++) {
+        set_config("a", 4, "1,0", *bad, false);
+        fails(PT_CONFIG, 256, "data.separator", *bad);
+    }
+}
+
+static void test_truncated(void)
+{
+    int32_t numbers[5][4];
+    int64_t sample[4], valid;
+    uint8_t mask[4];
+    pt_sequence_t out = {numbers[0], numbers[1], numbers[2], numbers[3],
+                         numbers[4], sample,     mask};
+    pt_corpus_t *corpus;
+
+    write_file("a", "0123456789", 10);
+    write_file("shrinks", "0123456789", 10);
+    set_config("a,shrinks", 4, "1,0", "", false);
+    if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "two files"))
+        return;
+    tap_ok(truncate("shrinks", 5) == 0, "one shrinks");
+    tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 2, 2, &out, &valid) == PT_OK,
+           "what is left can be read");
+    tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 3, 3, &out, &valid) == PT_IO &&
+               strstr(pt_error_last()->text, "shrinks ends at byte 5") && valid == 0,
+           "%s", pt_error_last()->text);
+    pt_error_clear();
+    pt_corpus_close(corpus);
+}
+
+int main(void)
+{
+    test_random();
+    test_borders();
+    test_padding();
+    test_bad_files();
+    test_bad_options();
+    test_truncated();
+    tap_ok(pt_alloc_live_bytes() == 0, "everything is freed");
+    return tap_done();
+}

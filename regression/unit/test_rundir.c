@@ -1,0 +1,247 @@
+/* TEST timeout=60 */
+/* The run directory: its lock, whole files, metrics across a resume, status.json. */
+#include "regression/tap.h"
+
+#include "penta/alloc.h"
+#include "penta/rundir.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *slurp(const char *path)
+{
+    static char text[1 << 17];
+    FILE *file = fopen(path, "rb");
+    size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+
+    text[n] = '\0';
+    if (file)
+        fclose(file);
+    return file ? text : "(none)";
+}
+
+static void spill(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "wb");
+
+    if (file) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+/* Opening fails with the status, and the message holds the words. */
+static void refuses(const char *path, pt_status_t wanted, const char *words)
+{
+    pt_rundir_t *dir;
+    pt_status_t status = pt_rundir_open(path, &dir);
+
+    tap_ok(status == wanted && !dir && strstr(pt_error_last()->text, words), "%s: %s",
+           path, pt_error_last()->text);
+    pt_error_clear();
+    pt_rundir_close(dir);
+}
+
+static void test_open(void)
+{
+    pt_rundir_t *dir = NULL;
+    struct stat info;
+
+    tap_ok(pt_rundir_open("a/b/run", &dir) == PT_OK, "parents are made");
+    if (!dir)
+        return;
+    tap_ok(strcmp(pt_rundir_path(dir), "a/b/run") == 0 &&
+               strcmp(pt_rundir_checkpoints(dir), "a/b/run/checkpoints") == 0 &&
+               stat("a/b/run/checkpoints", &info) == 0 && S_ISDIR(info.st_mode),
+           "with checkpoints/");
+    refuses("a/b/run", PT_CONFIG, "another run uses this directory");
+    pt_rundir_close(dir);
+    tap_ok(access("a/b/run/run.lock", F_OK) != 0, "the lock is gone with the run");
+    spill("plain", "x");
+    refuses("plain", PT_IO, "is not a directory");
+    refuses("plain/run", PT_IO, "is not a directory");
+    refuses("", PT_IO, "empty");
+    symlink("nowhere", "dangling");
+    refuses("dangling", PT_IO, "dangling: cannot make");
+    symlink("a/b/run", "link");
+    tap_ok(pt_rundir_open("link", &dir) == PT_OK, "a link to a directory is fine");
+    pt_rundir_close(dir);
+    mkdir("readonly", 0555);
+    if (access("readonly", W_OK) == 0)
+        tap_skip("this user can write anywhere");
+    else
+        refuses("readonly", PT_IO, "cannot be written");
+}
+
+static void test_lock(void)
+{
+    pt_rundir_t *dir = NULL;
+    char host[256], line[400];
+    int pipes[2], status;
+    char byte = 0;
+
+    gethostname(host, sizeof host);
+    mkdir("locked", 0777);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, &status, 0);
+    snprintf(line, sizeof line, "%s %ld\n", host, (long)child);
+    spill("locked/run.lock", line);
+    tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "a dead run's lock is taken over");
+    pt_rundir_close(dir);
+    spill("locked/run.lock", "elsewhere.example 4711\n");
+    refuses("locked", PT_CONFIG, "host elsewhere.example, process 4711");
+    refuses("locked", PT_CONFIG, "remove locked/run.lock");
+    spill("locked/run.lock", "\377\376 rubbish");
+    tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "a lock without sense is none");
+    pt_rundir_close(dir);
+
+    if (pipe(pipes) != 0)
+        return;
+    child = fork();
+    if (child == 0) {
+        (void)!write(pipes[1], pt_rundir_open("locked", &dir) == PT_OK ? "y" : "n", 1);
+        pause();
+        _exit(0);
+    }
+    (void)!read(pipes[0], &byte, 1);
+    snprintf(line, sizeof line, "process %ld", (long)child);
+    tap_ok(byte == 'y', "another process opens it");
+    refuses("locked", PT_CONFIG, line);
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "and after it was killed, we do");
+    pt_rundir_close(dir);
+}
+
+static void test_files(void)
+{
+    pt_rundir_t *dir = NULL;
+    struct stat info;
+
+    tap_ok(pt_rundir_open("files", &dir) == PT_OK, "a directory for files");
+    if (!dir)
+        return;
+    tap_ok(pt_rundir_write(dir, "x.ini", "one\n") == PT_OK &&
+               pt_rundir_write(dir, "x.ini", "two\n") == PT_OK &&
+               strcmp(slurp("files/x.ini"), "two\n") == 0,
+           "a file is written and replaced");
+    tap_ok(pt_rundir_write_json(dir, "s.json", json_pack("{s:i}", "steps", 3)) ==
+                   PT_OK &&
+               strcmp(slurp("files/s.json"), "{\n  \"steps\": 3\n}\n") == 0,
+           "JSON is written as people read it");
+    tap_ok(pt_rundir_write_json(dir, "n.json", NULL) == PT_INTERNAL, "%s",
+           pt_error_last()->text);
+    pt_error_clear();
+    mkdir("files/d", 0777);
+    mkdir("files/d/e", 0777);
+    tap_ok(pt_rundir_write(dir, "d", "x") == PT_IO, "%s", pt_error_last()->text);
+    pt_error_clear();
+    tap_ok(pt_file_write("files/none/x", "x") == PT_IO, "%s", pt_error_last()->text);
+    pt_error_clear();
+    tap_ok(system("ls -A files | grep -q tmp") != 0, "no temporary file is left");
+    tap_ok(pt_file_write("/dev/full/x", "x") == PT_IO, "%s", pt_error_last()->text);
+    pt_error_clear();
+    symlink("target", "files/linked");
+    spill("files/target", "old");
+    tap_ok(pt_rundir_write(dir, "linked", "new") == PT_OK &&
+               strcmp(slurp("files/target"), "old") == 0 &&
+               lstat("files/linked", &info) == 0 && S_ISREG(info.st_mode),
+           "a link is replaced, not followed");
+    pt_rundir_close(dir);
+}
+
+static void test_metrics(void)
+{
+    static const char kept[] = "{\"step\":1,\"loss\":3.0}\n{\"note\":true}\n"
+                               "{\"step\":2,\"loss\":2.5}\n";
+    pt_rundir_t *dir = NULL;
+    char text[512];
+
+    tap_ok(pt_rundir_open("m", &dir) == PT_OK && pt_rundir_open_metrics(dir, 0) == PT_OK,
+           "metrics begin empty");
+    if (!dir)
+        return;
+    tap_ok(pt_rundir_add_metrics(dir, json_pack("{s:i,s:f}", "step", 1, "loss", 3.0)) ==
+                   PT_OK &&
+               strcmp(slurp("m/metrics.jsonl"), "{\"step\":1,\"loss\":3.0}\n") == 0,
+           "a line is there at once");
+    tap_ok(pt_rundir_add_metrics(dir, NULL) == PT_INTERNAL, "%s", pt_error_last()->text);
+    pt_error_clear();
+    pt_rundir_close(dir);
+
+    snprintf(text, sizeof text, "%s%s", kept,
+             "{\"step\":3,\"loss\":2.0}\n{\"step\":4}\n{\"step\":5,\"lo");
+    spill("m/metrics.jsonl", text);
+    tap_ok(pt_rundir_open("m", &dir) == PT_OK &&
+               pt_rundir_open_metrics(dir, 2) == PT_OK &&
+               strcmp(slurp("m/metrics.jsonl"), kept) == 0,
+           "lines after the loaded step and the torn one go");
+    tap_ok(pt_rundir_add_metrics(dir, json_pack("{s:i}", "step", 3)) == PT_OK,
+           "a new one");
+    pt_rundir_close(dir);
+    snprintf(text, sizeof text, "%s{\"step\":3}\n", kept);
+    tap_ok(strcmp(slurp("m/metrics.jsonl"), text) == 0, "follows the kept ones");
+
+    spill("m/metrics.jsonl", "{\"step\":1}\n{\"step\":2}");
+    tap_ok(pt_rundir_open("m", &dir) == PT_OK &&
+               pt_rundir_open_metrics(dir, 9) == PT_OK &&
+               strcmp(slurp("m/metrics.jsonl"), "{\"step\":1}\n") == 0,
+           "a last line without its end is torn");
+    pt_rundir_close(dir);
+    FILE *file = fopen("m/metrics.jsonl", "wb");
+    for (int i = 0; i < 200000; i++)
+        fputc('x', file);
+    fputs("\n{\"step\":1}\n", file);
+    fclose(file);
+    tap_ok(pt_rundir_open("m", &dir) == PT_OK &&
+               pt_rundir_open_metrics(dir, 9) == PT_OK &&
+               strcmp(slurp("m/metrics.jsonl"), "{\"step\":1}\n") == 0,
+           "rubbish of any length goes");
+    pt_rundir_close(dir);
+}
+
+static void test_status(void)
+{
+    json_t *object;
+
+    pt_status_write("no/such/place", PT_IO, "x", 1);
+    tap_ok(pt_error_last()->status == PT_OK, "without a directory nothing happens");
+    mkdir("s", 0777);
+    PT_FAIL(PT_IO, "the disk \"ate\" it\n\xff");
+    pt_status_write("s", PT_IO, NULL, 12);
+    object = json_load_file("s/status.json", 0, NULL);
+    tap_ok(json_integer_value(json_object_get(object, "code")) == 4 &&
+               json_integer_value(json_object_get(object, "step")) == 12 &&
+               strcmp(json_string_value(json_object_get(object, "name")), "IO") == 0 &&
+               strstr(json_string_value(json_object_get(object, "message")), "ate") !=
+                   NULL,
+           "status.json tells code, name, step and message");
+    json_decref(object);
+    tap_ok(pt_error_last()->status == PT_IO && !pt_error_last()->reported,
+           "the error record is as it was");
+    pt_error_clear();
+    pt_status_write("s", PT_OK, "finished", 13);
+    object = json_load_file("s/status.json", 0, NULL);
+    tap_ok(json_integer_value(json_object_get(object, "code")) == 0 &&
+               json_integer_value(json_object_get(object, "step")) == 13,
+           "it is replaced");
+    json_decref(object);
+}
+
+int main(void)
+{
+    int64_t live = pt_alloc_live_bytes();
+
+    test_open();
+    test_lock();
+    test_files();
+    test_metrics();
+    test_status();
+    tap_ok(pt_alloc_live_bytes() == live, "nothing is left allocated");
+    return tap_done();
+}

@@ -1,0 +1,32 @@
+#include "penta/clock.h"
+
+#include <time.h>
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double pt_clock_sec(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+double pt_clock_wall(void)
+{
+    return seconds_of(CLOCK_REALTIME);
+}
+
+const char *pt_clock_iso(char *buffer, size_t size)
+{
+    time_t now = (time_t)pt_clock_wall();
+    struct tm tm;
+
+    gmtime_r(&now, &tm);
+    if (strftime(buffer, size, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0 && size > 0)
+        buffer[0] = '\0';
+    return buffer;
+}

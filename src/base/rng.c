@@ -1,0 +1,65 @@
+#include "penta/rng.h"
+
+#include <math.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* More rounds than security of the halves needs: small domains mix slowly. */
+enum { FEISTEL_ROUNDS = 12 };
+
+uint64_t pt_name_id(const char *name)
+{
+    return XXH64(name, strlen(name), 0);
+}
+
+double pt_normal(uint64_t seed, uint64_t id, int64_t index)
+{
+    uint64_t pair = (uint64_t)index >> 1;
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t counter[4] = {(uint32_t)pair, (uint32_t)(pair >> 32), (uint32_t)id,
+                           (uint32_t)(id >> 32)};
+    uint32_t bits[4];
+    double radius, angle;
+
+    pt_philox4x32(key, counter, bits);
+    radius = sqrt(-2 * log(pt_uniform(bits[0], bits[1])));
+    angle = 2 * M_PI * pt_uniform(bits[2], bits[3]);
+    return radius * (index & 1 ? sin(angle) : cos(angle));
+}
+
+/* Permutes the numbers of `bits` bits: in turns one half is XORed with a random function of
+ * the other. Of an odd number of bits the upper half has the odd one. */
+static uint64_t feistel(const uint32_t key[2], uint64_t round, uint64_t x, int bits)
+{
+    int low_bits = bits / 2;
+    uint32_t low = (uint32_t)(x & ((UINT64_C(1) << low_bits) - 1));
+    uint32_t high = (uint32_t)(x >> low_bits);
+    uint32_t low_mask = (uint32_t)((UINT64_C(1) << low_bits) - 1);
+    uint32_t high_mask = (uint32_t)((UINT64_C(1) << (bits - low_bits)) - 1);
+
+    for (uint32_t turn = 0; turn < FEISTEL_ROUNDS; turn += 2) {
+        uint32_t counter[4] = {low, turn, (uint32_t)round, (uint32_t)(round >> 32)};
+        uint32_t out[4];
+        pt_philox4x32(key, counter, out);
+        high ^= out[0] & high_mask;
+        counter[0] = high;
+        counter[1] = turn + 1;
+        pt_philox4x32(key, counter, out);
+        low ^= out[0] & low_mask;
+    }
+    return (uint64_t)high << low_bits | low;
+}
+
+int64_t pt_permute(uint64_t seed, uint64_t round, int64_t index, int64_t n)
+{
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint64_t x = (uint64_t)index;
+    int bits = n > 1 ? 64 - __builtin_clzll((uint64_t)n - 1) : 0;
+
+    /* The network permutes the next power of two. Walking along a cycle until it is back
+     * below n leaves a permutation of [0, n); less than two turns on average. */
+    do
+        x = feistel(key, round, x, bits);
+    while (x >= (uint64_t)n);
+    return (int64_t)x;
+}

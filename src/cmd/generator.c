@@ -1,0 +1,337 @@
+#include "penta/alloc.h"
+#include "penta/arch.h"
+#include "penta/checkpoint.h"
+#include "penta/log.h"
+#include "penta/model.h"
+#include "src/cmd/sample.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What the model is given beside weights; one sequence. */
+typedef enum input {
+    INPUT_TOKEN,
+    INPUT_PLACE,
+    INPUT_SAMPLE,
+    INPUT_MASK,
+    INPUTS
+} input_t;
+
+static const struct {
+    const char *name, *staging;
+    pt_dtype_t dtype;
+} inputs[INPUTS] = {
+    {"tokens", "staged tokens", PT_I32},
+    {"places", "staged places", PT_I32},
+    {"samples", "staged samples", PT_I64},
+    {"mask", "staged mask", PT_U8},
+};
+
+struct pt_generator {
+    const char *path;
+    pt_config_t *archived; /* of the checkpoint */
+    pt_checkpoint_header_t header;
+    int64_t window;
+    pt_arch_t arch;
+    pt_param_table_t table;
+    pt_device_t *device;
+    pt_engine_t *engine;
+    pt_mesh_t mesh;
+    pt_stream_t *stream;
+    pt_units_t *units;
+    pt_model_t *model;
+    pt_arena_t arena[PT_CLASS_COUNT];
+    pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [window] */
+    pt_tensor_t logits, host_logits;           /* [1, vocab] */
+    void *snapshot;                            /* host: one bucket of weights */
+};
+
+/* ---- set-up ------------------------------------------------------------------------------ */
+
+static pt_status_t open_machine(pt_generator_t *g, const pt_config_t *config,
+                                pt_wire_t *wire)
+{
+    char device[32], isa[32], direct[32];
+    pt_mesh_shape_t shape = pt_mesh_shape_default();
+    pt_device_options_t options = {.threads = (int)config->run.threads};
+    pt_engine_options_t engine = {.device = NULL};
+
+    options.name = pt_config_value(config, PT_OPTION_run_device, device, sizeof device);
+    options.isa = pt_config_value(config, PT_OPTION_run_isa, isa, sizeof isa);
+    engine.gpu_direct =
+        pt_config_value(config, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
+    PT_TRY(pt_device_open(&options, &g->device));
+    engine.device = g->device;
+    PT_TRY(pt_engine_create(wire, &engine, &g->engine));
+    PT_TRY(pt_mesh_shape_complete(&shape, 1));
+    PT_TRY(pt_mesh_create(g->engine, &shape, &g->mesh));
+    return g->device->ops->stream_create(g->device, &g->stream);
+}
+
+static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader)
+{
+    PT_TRY(PT_NEW("configuration", 1, &g->archived));
+    PT_TRY(pt_config_parse(pt_checkpoint_config(reader), g->archived));
+    g->header = *pt_checkpoint_header(reader);
+    g->window = g->archived->train.sequence;
+    PT_TRY(pt_arch_from_config(g->archived, &g->arch));
+    PT_CHECK(
+        g->arch.vocab >= PT_BYTES, PT_CONFIG,
+        "%s: its model has a vocabulary of %lld tokens, but sampling needs one token a "
+        "byte, %d at least",
+        g->path, (long long)g->arch.vocab, PT_BYTES);
+    return PT_OK;
+}
+
+static pt_status_t make_model(pt_generator_t *g)
+{
+    static const int no_slots[1] = {1};
+    pt_units_options_t units = {
+        .in_flight = 1,
+        .weight_dtype = g->arch.dtype,
+        .grad_dtype = g->arch.dtype,
+        .wire_dtype = g->arch.dtype,
+        .weights_only = true,
+    };
+    pt_model_options_t model = {
+        .micro_batch = 1,
+        .sequence = g->window,
+        .input_slots = no_slots,
+        .weight_slots = no_slots,
+        .fused = true,
+        .training = false,
+    };
+
+    PT_TRY(pt_param_table_create(&g->arch, &g->table));
+    PT_TRY(pt_units_create(&g->table, &g->mesh, g->device, &units, &g->units));
+    return pt_model_create(&g->arch, &g->table, g->units, &g->mesh, g->device, &model,
+                           &g->model);
+}
+
+static pt_status_t layout(pt_generator_t *g)
+{
+    pt_arena_t *arena = g->arena;
+    int64_t row[2] = {1, g->arch.vocab}, most = 0;
+
+    PT_TRY(pt_units_layout(g->units, &arena[PT_CLASS_PARAMETERS],
+                           &arena[PT_CLASS_GRADIENTS], &arena[PT_CLASS_COMMUNICATION]));
+    PT_TRY(pt_model_layout(g->model, &arena[PT_CLASS_ACTIVATIONS],
+                           &arena[PT_CLASS_WORKSPACE], &arena[PT_CLASS_GRADIENTS]));
+    for (int i = 0; i < INPUTS; i++) {
+        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_BATCH], inputs[i].name, inputs[i].dtype,
+                               1, &g->window, &g->input[i]));
+        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], inputs[i].staging,
+                               inputs[i].dtype, 1, &g->window, &g->staged[i]));
+    }
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_ACTIVATIONS], "logits", g->arch.dtype, 2,
+                           row, &g->logits));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "staged logits", g->arch.dtype, 2,
+                           row, &g->host_logits));
+    for (int b = 0; b < pt_units_buckets(g->units); b++)
+        if (pt_bucket_elements(g->units, b) > most)
+            most = pt_bucket_elements(g->units, b);
+    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "weights read",
+                         most * (int64_t)pt_dtype_size(g->arch.dtype), &g->snapshot);
+}
+
+static pt_status_t place(pt_generator_t *g)
+{
+    for (int c = 0; c < PT_CLASS_COUNT; c++) {
+        bool is_host = c == PT_CLASS_STAGING || c == PT_CLASS_SNAPSHOT;
+
+        pt_arena_init(&g->arena[c], (pt_memory_class_t)c,
+                      is_host ? PT_MEMORY_HOST : PT_MEMORY_DEVICE);
+    }
+    PT_TRY(layout(g));
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        PT_TRY(pt_device_place_arena(g->device, &g->arena[c]));
+    return layout(g);
+}
+
+/* Inputs that never change; tokens start as zeros, which are valid ones. */
+static pt_status_t prepare(pt_generator_t *g)
+{
+    PT_TRY(pt_units_prepare(g->units, g->stream));
+    PT_TRY(pt_model_prepare(g->model, g->stream));
+    for (int i = 0; i < INPUTS; i++)
+        memset(g->staged[i].data, 0, (size_t)pt_tensor_bytes(&g->staged[i]));
+    for (int64_t i = 0; i < g->window; i++)
+        ((int32_t *)g->staged[INPUT_PLACE].data)[i] = (int32_t)i;
+    for (int i = 0; i < INPUTS; i++)
+        PT_TRY(pt_device_copy(g->device, g->stream, &g->input[i], &g->staged[i]));
+    return pt_comm_wait_stream(g->engine, g->stream);
+}
+
+/* ---- weights ----------------------------------------------------------------------------- */
+
+static pt_status_t find_part(const pt_generator_t *g,
+                             const pt_checkpoint_reader_t *reader,
+                             const pt_part_t *part, int *index)
+{
+    *index = pt_checkpoint_find_tensor(reader, "model", part->name);
+    const pt_checkpoint_tensor_t *found =
+        *index >= 0 ? pt_checkpoint_tensor(reader, *index) : NULL;
+    bool same = found && found->ndim == part->ndim;
+
+    for (int d = 0; same && d < part->ndim; d++)
+        same = found->shape[d] == part->shape[d];
+    PT_CHECK_COMMON(same, PT_IO, "%s: /model/%s %s: the file is damaged", g->path,
+                    part->name,
+                    found ? "has not the shape its configuration says" : "is missing");
+    return PT_OK;
+}
+
+static pt_status_t read_part(pt_generator_t *g, pt_checkpoint_reader_t *reader,
+                             int param, int part, pt_tensor_t host)
+{
+    pt_slab_t slabs[PT_RANGE_SLABS];
+    pt_bucket_range_t all = {0, host.shape[0]};
+    int count = pt_units_slabs(g->units, param, part, all, slabs), index;
+
+    PT_TRY(find_part(g, reader, &g->table.params[param].part[part], &index));
+    for (int s = 0; s < count; s++)
+        PT_TRY(pt_checkpoint_read(reader, index, host.dtype, slabs[s].start,
+                                  slabs[s].count,
+                                  pt_tensor_slice(host, 0, slabs[s].local, 1).data));
+    return PT_OK;
+}
+
+static pt_status_t read_weights(pt_generator_t *g, pt_checkpoint_reader_t *reader)
+{
+    for (int b = 0; b < pt_units_buckets(g->units); b++) {
+        pt_tensor_t weights = pt_bucket_weights(g->units, b);
+        pt_tensor_t host = pt_tensor_1d(g->snapshot, weights.dtype, PT_MEMORY_HOST,
+                                        pt_bucket_elements(g->units, b));
+
+        memset(host.data, 0, (size_t)pt_tensor_bytes(&host));
+        for (int p = 0; p < g->table.count; p++) {
+            if (pt_units_bucket_of(g->units, p) != b)
+                continue;
+            for (int part = 0; part < g->table.params[p].parts; part++)
+                PT_TRY(read_part(g, reader, p, part, host));
+        }
+        PT_TRY(pt_device_copy(g->device, g->stream, &weights, &host));
+        PT_TRY(pt_comm_wait_stream(g->engine, g->stream));
+    }
+    return pt_checkpoint_verify_read(reader);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static pt_status_t load(pt_generator_t *g)
+{
+    pt_checkpoint_reader_t *reader = NULL;
+    pt_status_t status;
+
+    PT_TRY(pt_checkpoint_open(g->mesh.world, g->path, &reader));
+    PT_TRY_GOTO(close_reader, adopt(g, reader));
+    PT_TRY_GOTO(close_reader, make_model(g));
+    PT_TRY_GOTO(close_reader, place(g));
+    PT_TRY_GOTO(close_reader, prepare(g));
+    PT_TRY_GOTO(close_reader, read_weights(g, reader));
+close_reader:
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
+                                const char *path, pt_generator_t **out)
+{
+    pt_generator_t *g = NULL;
+    pt_status_t status;
+
+    *out = NULL;
+    PT_TRY(PT_NEW("generator", 1, &g));
+    g->path = path;
+    PT_TRY_GOTO(fail, open_machine(g, config, wire));
+    PT_TRY_GOTO(fail, load(g));
+    *out = g;
+    return PT_OK;
+fail:
+    pt_generator_destroy(g);
+    return status;
+}
+
+void pt_generator_destroy(pt_generator_t *g)
+{
+    if (!g)
+        return;
+    pt_model_destroy(g->model);
+    pt_units_destroy(g->units);
+    pt_mesh_destroy(&g->mesh);
+    pt_engine_destroy(g->engine);
+    if (g->device) {
+        for (int c = 0; c < PT_CLASS_COUNT; c++)
+            pt_device_free_arena(g->device, &g->arena[c]);
+        if (g->stream)
+            g->device->ops->stream_destroy(g->device, g->stream);
+        pt_device_close(g->device);
+    }
+    pt_param_table_destroy(&g->table);
+    pt_free(g->archived);
+    pt_free(g);
+}
+
+const char *pt_generator_path(const pt_generator_t *generator)
+{
+    return generator->path;
+}
+
+int64_t pt_generator_step(const pt_generator_t *generator)
+{
+    return generator->header.step;
+}
+
+double pt_generator_loss(const pt_generator_t *generator)
+{
+    return generator->header.loss;
+}
+
+int64_t pt_generator_window(const pt_generator_t *generator)
+{
+    return generator->window;
+}
+
+/* ---- use --------------------------------------------------------------------------------- */
+
+static pt_status_t fetch_logits(pt_generator_t *g, double logits[PT_BYTES])
+{
+    PT_TRY(pt_device_copy(g->device, g->stream, &g->host_logits, &g->logits));
+    PT_TRY(pt_comm_wait_stream(g->engine, g->stream));
+    for (int token = 0; token < PT_BYTES; token++) {
+        logits[token] = g->arch.dtype == PT_F64
+                            ? ((const double *)g->host_logits.data)[token]
+                            : ((const float *)g->host_logits.data)[token];
+        PT_CHECK_COMMON(
+            isfinite(logits[token]), PT_NUMERIC,
+            "%s: the model's output for byte %d is not a finite number: its "
+            "weights have diverged; take an earlier checkpoint "
+            "(checkpoint.resume=FILE)",
+            g->path, token);
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_generator_logits(pt_generator_t *g, const uint8_t *text, int64_t length,
+                                double logits[PT_BYTES])
+{
+    pt_tensor_t cut[INPUTS];
+
+    PT_REQUIRE(length >= 1 && length <= g->window);
+    for (int64_t i = 0; i < length; i++)
+        ((int32_t *)g->staged[INPUT_TOKEN].data)[i] = text[i];
+    for (int i = 0; i < INPUTS; i++)
+        cut[i] = pt_tensor_slice(g->input[i], 0, 0, length);
+    pt_tensor_t staged = pt_tensor_slice(g->staged[INPUT_TOKEN], 0, 0, length);
+    PT_TRY(pt_device_copy(g->device, g->stream, &cut[INPUT_TOKEN], &staged));
+    /* Labels only have to be valid tokens: nothing asks for a loss. */
+    pt_batch_view_t batch = {.token = cut[INPUT_TOKEN],
+                             .label = cut[INPUT_TOKEN],
+                             .place = cut[INPUT_PLACE],
+                             .position = cut[INPUT_PLACE],
+                             .sample = cut[INPUT_SAMPLE],
+                             .mask = cut[INPUT_MASK],
+                             .sequences = 1};
+    PT_TRY(pt_model_logits(g->model, &batch, length - 1, g->logits, g->stream));
+    return fetch_logits(g, logits);
+}

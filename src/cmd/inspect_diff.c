@@ -1,0 +1,249 @@
+#include "src/cmd/inspect.h"
+
+#include "io/box.h"
+#include "penta/alloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct difference {
+    int64_t elements; /* whose bits differ */
+    double max_abs;   /* infinite where one is not finite */
+    uint64_t max_ulp; /* same types only */
+} difference_t;
+
+/* Numbers in order: neighbours differ by one unit in the last place; -0 and 0 are one apart. */
+static int64_t order_f32(float x)
+{
+    int32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits < 0 ? -1 - (int64_t)(bits & INT32_MAX) : bits;
+}
+
+static int64_t order_f64(double x)
+{
+    int64_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits < 0 ? -1 - (bits & INT64_MAX) : bits;
+}
+
+static void add_pair(difference_t *sum, double a, double b, int64_t order_a,
+                     int64_t order_b)
+{
+    double distance = isfinite(a) && isfinite(b) ? fabs(a - b) : INFINITY;
+    uint64_t ulp = order_a > order_b ? (uint64_t)order_a - (uint64_t)order_b
+                                     : (uint64_t)order_b - (uint64_t)order_a;
+
+    if (ulp == 0)
+        return;
+    sum->elements++;
+    sum->max_abs = fmax(sum->max_abs, distance);
+    if (ulp > sum->max_ulp)
+        sum->max_ulp = ulp;
+}
+
+static void add_piece(difference_t *sum, pt_dtype_t dtype, const void *a, const void *b,
+                      int64_t n)
+{
+    const double *a64 = a, *b64 = b;
+    const float *a32 = a, *b32 = b;
+
+    if (memcmp(a, b, (size_t)n * pt_dtype_size(dtype)) == 0)
+        return;
+    if (dtype == PT_F64)
+        for (int64_t i = 0; i < n; i++)
+            add_pair(sum, a64[i], b64[i], order_f64(a64[i]), order_f64(b64[i]));
+    else
+        for (int64_t i = 0; i < n; i++)
+            add_pair(sum, a32[i], b32[i], order_f32(a32[i]), order_f32(b32[i]));
+}
+
+typedef struct pair {
+    pt_checkpoint_reader_t *a, *b;
+    char *piece_a, *piece_b;
+} pair_t;
+
+/* Of unequal types, both are compared as fp64. */
+static pt_status_t compare(const pair_t *pair, int ia, int ib, difference_t *out)
+{
+    const pt_checkpoint_tensor_t *a = pt_checkpoint_tensor(pair->a, ia);
+    const pt_checkpoint_tensor_t *b = pt_checkpoint_tensor(pair->b, ib);
+    pt_dtype_t dtype = a->dtype == b->dtype ? a->dtype : PT_F64;
+    pt_box_t whole = pt_box_whole(a);
+    pt_box_walk_t walk =
+        pt_box_walk(&whole, pt_dtype_size(dtype), PT_INSPECT_PIECE_BYTES);
+
+    *out = (difference_t){0};
+    while (pt_box_next(&walk)) {
+        const int64_t *start = walk.piece.start, *count = walk.piece.count;
+        PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, start, count, pair->piece_a));
+        PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, start, count, pair->piece_b));
+        add_piece(out, dtype, pair->piece_a, pair->piece_b,
+                  pt_box_elements(&walk.piece));
+    }
+    return PT_OK;
+}
+
+static void add_row(json_t *rows, const char *name, const char *what)
+{
+    json_t *row = json_object();
+
+    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "what", json_string(what));
+    json_array_append_new(rows, row);
+}
+
+static void add_difference(json_t *rows, const char *name,
+                           const difference_t *difference, bool same_type)
+{
+    json_t *row = json_object();
+
+    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "elements", json_integer(difference->elements));
+    json_object_set_new(row, "max_abs", pt_inspect_number(difference->max_abs));
+    if (same_type)
+        json_object_set_new(row, "max_ulp",
+                            json_integer((json_int_t)difference->max_ulp));
+    json_array_append_new(rows, row);
+}
+
+static pt_status_t diff_tensor(const pair_t *pair, int ia, json_t *rows)
+{
+    const pt_checkpoint_tensor_t *a = pt_checkpoint_tensor(pair->a, ia), *b;
+    int ib = pt_checkpoint_find_tensor(pair->b, a->group, a->name);
+    difference_t difference;
+    char name[128];
+
+    pt_inspect_name(a, name);
+    if (ib < 0) {
+        add_row(rows, name, "only in the first");
+        return PT_OK;
+    }
+    b = pt_checkpoint_tensor(pair->b, ib);
+    if (a->ndim != b->ndim ||
+        memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof a->shape[0]) != 0) {
+        add_row(rows, name, "has another shape");
+        return PT_OK;
+    }
+    PT_TRY(compare(pair, ia, ib, &difference));
+    if (a->dtype != b->dtype)
+        add_row(rows, name, "has another element type");
+    if (difference.elements > 0)
+        add_difference(rows, name, &difference, a->dtype == b->dtype);
+    return PT_OK;
+}
+
+static pt_status_t diff_tensors(const pair_t *pair, json_t *rows)
+{
+    char name[128];
+
+    for (int i = 0; i < pt_checkpoint_tensors(pair->a); i++)
+        PT_TRY(diff_tensor(pair, i, rows));
+    for (int i = 0; i < pt_checkpoint_tensors(pair->b); i++) {
+        const pt_checkpoint_tensor_t *b = pt_checkpoint_tensor(pair->b, i);
+        if (pt_checkpoint_find_tensor(pair->a, b->group, b->name) < 0)
+            add_row(rows, pt_inspect_name(b, name), "only in the second");
+    }
+    return PT_OK;
+}
+
+/* ---- header and configuration ---- */
+
+static void add_values(json_t *rows, const char *name, json_t *a, json_t *b)
+{
+    json_t *row = json_object();
+
+    if (json_equal(a, b)) {
+        json_decref(row);
+        json_decref(a);
+        json_decref(b);
+        return;
+    }
+    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "first", a);
+    json_object_set_new(row, "second", b);
+    json_array_append_new(rows, row);
+}
+
+static void diff_header(const pt_checkpoint_header_t *a,
+                        const pt_checkpoint_header_t *b, json_t *rows)
+{
+#define INTEGER(field_)                                                                \
+    add_values(rows, #field_, json_integer(a->field_), json_integer(b->field_))
+#define NUMBER(field_)                                                                 \
+    add_values(rows, #field_, pt_inspect_number(a->field_),                            \
+               pt_inspect_number(b->field_))
+#define STRING(field_)                                                                 \
+    add_values(rows, #field_, json_string(a->field_), json_string(b->field_))
+    INTEGER(step);
+    INTEGER(samples);
+    INTEGER(tokens);
+    INTEGER(adam_t);
+    INTEGER(decay_steps);
+    NUMBER(loss);
+    NUMBER(loss_scale);
+    INTEGER(loss_scale_good_steps);
+    add_values(rows, "digest", pt_inspect_hex(a->digest), pt_inspect_hex(b->digest));
+    STRING(precision);
+    STRING(build);
+    STRING(layout);
+#undef INTEGER
+#undef NUMBER
+#undef STRING
+}
+
+static bool has_line(const char *text, const char *line, size_t length)
+{
+    for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
+        if (strncmp(text, line, length) == 0 &&
+            (text[length] == '\n' || text[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* Lines of `text` that `other` lacks. */
+static void add_lines(json_t *rows, const char *sign, const char *text,
+                      const char *other)
+{
+    char line[512];
+
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        if (!has_line(other, text, length)) {
+            snprintf(line, sizeof line, "%s %.*s", sign,
+                     length < 480 ? (int)length : 480, text);
+            json_array_append_new(rows, json_string(line));
+        }
+        text += length + (text[length] == '\n');
+    }
+}
+
+pt_status_t pt_inspect_diff(pt_checkpoint_reader_t *a, pt_checkpoint_reader_t *b,
+                            json_t *out)
+{
+    pair_t pair = {.a = a, .b = b};
+    json_t *rows = json_array(), *header = json_array(), *config = json_array();
+    const char *config_a = pt_checkpoint_config(a), *config_b = pt_checkpoint_config(b);
+    pt_status_t status;
+    void *pieces;
+
+    json_object_set_new(out, "tensors_that_differ", rows);
+    json_object_set_new(out, "header_differences", header);
+    json_object_set_new(out, "config_differences", config);
+    diff_header(pt_checkpoint_header(a), pt_checkpoint_header(b), header);
+    add_lines(config, "-", config_a, config_b);
+    add_lines(config, "+", config_b, config_a);
+    PT_TRY(pt_alloc("pieces of tensors", 2, PT_INSPECT_PIECE_BYTES, &pieces));
+    pair.piece_a = pieces;
+    pair.piece_b = pair.piece_a + PT_INSPECT_PIECE_BYTES;
+    status = diff_tensors(&pair, rows);
+    pt_free(pieces);
+    PT_TRY(status);
+    json_object_set_new(out, "equal", json_boolean(json_array_size(rows) == 0));
+    PT_CHECK_COMMON(json_array_size(rows) == 0, PT_NUMERIC, "%zu tensors differ",
+                    json_array_size(rows));
+    return PT_OK;
+}

@@ -1,0 +1,9 @@
+/* Inside of cmd.h: one row a subcommand, in the order of the help text. */
+#ifndef PENTA_CMD_PRIVATE_H
+#define PENTA_CMD_PRIVATE_H
+
+#include "penta/cmd.h"
+
+extern const pt_command_t pt_command_train, pt_command_plan, pt_command_inspect, pt_command_sample;
+
+#endif

@@ -1,0 +1,32 @@
+#include "penta/alloc.h"
+#include "penta/log.h"
+#include "penta/train.h"
+#include "src/cmd/private.h"
+
+static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+{
+    pt_config_t *config = NULL;
+    pt_status_t status;
+    PT_TRY(PT_NEW("configuration", 1, &config));
+    PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
+    pt_log_set_level((pt_log_level_t)config->run.log_level);
+    pt_stop_install();
+    status = pt_train_run(config, wire, NULL);
+done:
+    pt_free(config);
+    return status;
+}
+
+const pt_command_t pt_command_train = {
+    .name = "train",
+    .arguments = "[CONF] [section.key=value ...]",
+    .summary = "Trains a model, or goes on from the newest checkpoint of run.dir",
+    .details =
+        "Run it on several ranks: mpiexec -n 4 penta train CONF. SIGTERM, SIGINT, SIGUSR1, SIGUSR2, a\n"
+        "file named 'stop' in run.dir and run.time_limit make it save and stop with exit code 75:\n"
+        "submit it again and it goes on, on any number of ranks. The outcome is in status.json,\n"
+        "figures of each step in metrics.jsonl, of the run in summary.json.",
+    .sections = "model,parallel,train,data,checkpoint,run,comm",
+    .parallel = true,
+    .run = run,
+};

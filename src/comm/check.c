@@ -1,0 +1,165 @@
+/* Is a transfer well formed? Our own bugs are found here, on the rank that has them, and not as a
+ * hang or as wrong numbers on another. */
+#include "src/comm/private.h"
+
+#include "penta/text.h"
+
+const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer)
+{
+    switch (transfer->kind) {
+    case PT_RECV:
+    case PT_BROADCAST: return &transfer->recv;
+    default: return &transfer->send;
+    }
+}
+
+static pt_status_t refuse(const pt_transfer_t *transfer, const char *what,
+                          const pt_tensor_t *tensor)
+{
+    char text[96];
+
+    return PT_FAIL(PT_INTERNAL, "%s over %s of %d ranks: %s%s%s",
+                   pt_transfer_kind_name(transfer->kind), transfer->comm->name,
+                   transfer->comm->group->size, what, tensor ? ", not " : "",
+                   tensor ? pt_tensor_text(tensor, text, sizeof text) : "");
+}
+
+static pt_status_t check_tensor(const pt_transfer_t *transfer, const pt_tensor_t *tensor,
+                                const char *name, int64_t count)
+{
+    const pt_engine_t *engine = transfer->comm->engine;
+    char what[128];
+    pt_text_t text = pt_text_init(what, sizeof what);
+
+    pt_text_add(&text, "%s must ", name);
+    if (!pt_tensor_is_dense(tensor))
+        pt_text_add(&text, "be dense");
+    else if (count >= 0 && pt_tensor_count(tensor) != count)
+        pt_text_add(&text, "have %lld elements", (long long)count);
+    else if (!tensor->data && pt_tensor_count(tensor) > 0 && engine->wire->moves_data)
+        pt_text_add(&text, "have memory");
+    else if (tensor->memory != pt_transfer_tensor(transfer)->memory)
+        pt_text_add(&text, "lie in the same memory as the others");
+    else if (tensor->memory == PT_MEMORY_DEVICE && !engine->device)
+        pt_text_add(&text, "lie in host memory, as this engine has no device");
+    else
+        return PT_OK;
+    return refuse(transfer, what, tensor);
+}
+
+static pt_status_t check_peer(const pt_transfer_t *transfer)
+{
+    if (transfer->peer < 0 || transfer->peer >= transfer->comm->group->size)
+        return refuse(transfer, "peer outside the communicator", NULL);
+    return PT_OK;
+}
+
+static pt_status_t check_blocks(const pt_transfer_t *transfer, const int64_t *counts,
+                                const int64_t *starts, const pt_tensor_t *tensor)
+{
+    int64_t count = pt_tensor_count(tensor);
+
+    if (!counts || !starts)
+        return refuse(transfer, "needs all four arrays of counts and starts, or none",
+                      NULL);
+    for (int r = 0; r < transfer->comm->group->size; r++)
+        if (counts[r] < 0 || starts[r] < 0 || starts[r] > count - counts[r])
+            return refuse(transfer, "a block must lie inside its tensor", tensor);
+    return PT_OK;
+}
+
+/* Equal pointers mean in place; anything between is a bug. */
+static pt_status_t check_apart(const pt_transfer_t *transfer, const pt_tensor_t *a,
+                               const pt_tensor_t *b, int64_t place)
+{
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    uintptr_t x_end = x + (uintptr_t)pt_tensor_bytes(a);
+    uintptr_t y_end = y + (uintptr_t)pt_tensor_bytes(b);
+
+    if (!a->data || !b->data || x >= y_end || y >= x_end ||
+        (place >= 0 && x == y + (uintptr_t)place))
+        return PT_OK;
+    return refuse(transfer, "buffers overlap", NULL);
+}
+
+static pt_status_t check_all_to_all(const pt_transfer_t *transfer)
+{
+    int size = transfer->comm->group->size;
+    bool unequal = transfer->send_counts || transfer->recv_counts ||
+                   transfer->send_starts || transfer->recv_starts;
+
+    if (unequal) {
+        PT_TRY(check_tensor(transfer, &transfer->recv, "recv", -1));
+        PT_TRY(check_blocks(transfer, transfer->send_counts, transfer->send_starts,
+                            &transfer->send));
+        PT_TRY(check_blocks(transfer, transfer->recv_counts, transfer->recv_starts,
+                            &transfer->recv));
+        return check_apart(transfer, &transfer->send, &transfer->recv, -1);
+    }
+    if (pt_tensor_count(&transfer->send) % size != 0)
+        return refuse(transfer, "send must divide into equal blocks", &transfer->send);
+    PT_TRY(check_tensor(transfer, &transfer->recv, "recv",
+                        pt_tensor_count(&transfer->send)));
+    return check_apart(transfer, &transfer->send, &transfer->recv, 0);
+}
+
+static pt_status_t check_reduce_scatter(const pt_transfer_t *transfer)
+{
+    int64_t count = pt_tensor_count(&transfer->send),
+            size = transfer->comm->group->size;
+
+    if (transfer->send.memory == PT_MEMORY_HOST)
+        return refuse(transfer, "send must lie in device memory", &transfer->send);
+    if (count % size != 0)
+        return refuse(transfer, "send must divide into equal blocks", &transfer->send);
+    PT_TRY(check_tensor(transfer, &transfer->recv, "recv", count / size));
+    PT_TRY(check_apart(transfer, &transfer->work, &transfer->send, -1));
+    PT_TRY(check_apart(transfer, &transfer->work, &transfer->recv, -1));
+    return check_tensor(transfer, &transfer->work, "work",
+                        transfer->work.dtype == transfer->send.dtype ? count
+                                                                     : 2 * count);
+}
+
+static pt_status_t check_reduction(const pt_transfer_t *transfer)
+{
+    pt_dtype_t dtype = transfer->send.dtype;
+
+    if (transfer->kind == PT_SUM_INT64 && dtype != PT_I64)
+        return refuse(transfer, "send must be int64", &transfer->send);
+    if (dtype == PT_BF16 || dtype == PT_F16 || dtype == PT_U8)
+        return refuse(transfer, "send must be fp32, fp64 or integer", &transfer->send);
+    PT_TRY(check_tensor(transfer, &transfer->recv, "recv",
+                        pt_tensor_count(&transfer->send)));
+    return check_apart(transfer, &transfer->send, &transfer->recv, 0);
+}
+
+pt_status_t pt_transfer_check(const pt_transfer_t *transfer)
+{
+    const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
+    int64_t bytes = 0;
+
+    if (transfer->kind != PT_RECV && transfer->kind != PT_BROADCAST) {
+        PT_TRY(check_tensor(transfer, send, "send", -1));
+        bytes = pt_tensor_bytes(send);
+        if (transfer->kind > PT_BROADCAST && transfer->kind != PT_REDUCE_SCATTER &&
+            send->dtype != recv->dtype)
+            return refuse(transfer, "send and recv must have one type", recv);
+    }
+    switch (transfer->kind) {
+    case PT_SEND: return check_peer(transfer);
+    case PT_RECV:
+    case PT_BROADCAST:
+        PT_TRY(check_peer(transfer));
+        return check_tensor(transfer, recv, "recv", -1);
+    case PT_ALL_GATHER:
+        PT_TRY(check_tensor(transfer, recv, "recv",
+                            pt_tensor_count(send) * transfer->comm->group->size));
+        return check_apart(transfer, send, recv, bytes * transfer->comm->group->rank);
+    case PT_ALL_TO_ALL: return check_all_to_all(transfer);
+    case PT_REDUCE_SCATTER: return check_reduce_scatter(transfer);
+    case PT_MAX:
+    case PT_SUM_INT64: return check_reduction(transfer);
+    case PT_TRANSFER_KINDS: break;
+    }
+    return refuse(transfer, "no such kind", NULL);
+}

@@ -1,0 +1,88 @@
+/* What this rank sent, counted when it is begun. */
+#include "src/comm/private.h"
+
+static const char *const kind_names[PT_TRANSFER_KINDS] = {
+    [PT_SEND] = "send",
+    [PT_RECV] = "receive",
+    [PT_BROADCAST] = "broadcast",
+    [PT_ALL_GATHER] = "all-gather",
+    [PT_ALL_TO_ALL] = "all-to-all",
+    [PT_REDUCE_SCATTER] = "reduce-scatter",
+    [PT_MAX] = "max",
+    [PT_SUM_INT64] = "integer sum",
+};
+
+const char *pt_transfer_kind_name(pt_transfer_kind_t kind)
+{
+    return (unsigned)kind < PT_TRANSFER_KINDS ? kind_names[kind] : "unknown transfer";
+}
+
+const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine)
+{
+    return &engine->ledger;
+}
+
+static void add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
+{
+    row->calls++;
+    row->messages += messages;
+    row->bytes_sent += bytes;
+}
+
+/* Bytes of the blocks of an unequal all-to-all that are for others. */
+static int64_t unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t *move)
+{
+    int64_t elements = 0;
+
+    for (int r = 0; r < comm->group->size; r++)
+        if (r != comm->group->rank)
+            elements += move->send_counts[r];
+    return elements * (int64_t)pt_dtype_size(move->dtype);
+}
+
+static void book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
+{
+    pt_ledger_row_t *row = &comm->engine->ledger.rows[comm->axis][kind];
+    int64_t others = comm->group->size - 1, rank = comm->group->rank;
+    int64_t bytes = move->count * (int64_t)pt_dtype_size(move->dtype);
+    bool leaves = others > 0;
+
+    switch (move->kind) {
+    case PT_SEND: leaves = move->peer != rank; break;
+    case PT_RECV: leaves = false; break;
+    case PT_WIRE_GATHER: leaves = move->peer != rank; break;
+    case PT_BROADCAST: leaves = leaves && move->peer == rank; /* fall through */
+    case PT_ALL_GATHER:
+        add(row, leaves ? others : 0, leaves ? others * bytes : 0);
+        return;
+    case PT_ALL_TO_ALL:
+        add(row, others, move->send_counts ? unequal_bytes(comm, move) : others * bytes);
+        return;
+    default: break;
+    }
+    add(row, leaves, leaves ? bytes : 0);
+}
+
+void pt_ledger_book(pt_comm_t *comm, const pt_transfer_t *transfer,
+                    const pt_wire_move_t *move)
+{
+    book(comm, (int)transfer->kind, move);
+}
+
+void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move)
+{
+    int kind = move->kind;
+
+    if (kind == PT_WIRE_BARRIER)
+        kind = PT_SUM_INT64;
+    else if (kind == PT_WIRE_GATHER)
+        kind = PT_ALL_GATHER;
+    book(comm, kind, move);
+}
+
+void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes)
+{
+    bool leaves = comm->group->size > 1;
+
+    add(&comm->engine->ledger.control, leaves ? messages : 0, leaves ? bytes : 0);
+}

@@ -1,0 +1,260 @@
+/* Which rank is where. Coordinates are mixed-radix digits of the rank, innermost axis first; the
+ * expert axes are digits of the place among tensor·context·data of a stage. */
+#include "penta/mesh.h"
+
+#include <string.h>
+
+enum { DENSE_AXES = 4, EXPERT_AXES = 3 };
+
+static const pt_axis_t dense_axes[DENSE_AXES] = {PT_AXIS_TENSOR, PT_AXIS_CONTEXT,
+                                                 PT_AXIS_PIPELINE, PT_AXIS_DATA};
+static const pt_axis_t expert_axes[EXPERT_AXES] = {PT_AXIS_EXPERT_TENSOR,
+                                                   PT_AXIS_EXPERT, PT_AXIS_EXPERT_DATA};
+
+pt_mesh_shape_t pt_mesh_shape_default(void)
+{
+    pt_mesh_shape_t shape;
+
+    for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
+        shape.size[axis] = 1;
+    memcpy(shape.order, dense_axes, sizeof shape.order);
+    return shape;
+}
+
+/* ---- completing and checking -------------------------------------------------------------- */
+
+static pt_status_t check_sizes(const pt_mesh_shape_t *shape, int ranks)
+{
+    int seen[PT_AXIS_COUNT] = {0};
+
+    PT_CHECK_COMMON(ranks >= 1, PT_CONFIG, "a run has at least one rank, not %d", ranks);
+    for (int axis = 0; axis < PT_AXIS_COUNT; axis++) {
+        bool derived = axis == PT_AXIS_DATA || axis == PT_AXIS_EXPERT_DATA;
+        PT_CHECK_COMMON(shape->size[axis] >= (derived ? 0 : 1), PT_CONFIG,
+                        "the %s axis has size %d: must be at least 1",
+                        pt_axis_name((pt_axis_t)axis), shape->size[axis]);
+    }
+    for (int i = 0; i < DENSE_AXES; i++)
+        if (shape->order[i] <= PT_AXIS_DATA)
+            seen[shape->order[i]]++;
+    for (int i = 0; i < DENSE_AXES; i++)
+        PT_CHECK_COMMON(
+            seen[dense_axes[i]] == 1, PT_CONFIG,
+            "parallel.order names the %s axis %d times: it must name tensor, "
+            "context, pipeline and data once each",
+            pt_axis_name(dense_axes[i]), seen[dense_axes[i]]);
+    return PT_OK;
+}
+
+/* The multiple of `step` nearest to `value`, at least one. */
+static int64_t nearest_multiple(int64_t value, int64_t step)
+{
+    int64_t times = (value + step / 2) / step;
+
+    return step * (times > 0 ? times : 1);
+}
+
+static pt_status_t complete_data(pt_mesh_shape_t *shape, int ranks)
+{
+    const int *size = shape->size;
+    int64_t replica = (int64_t)size[PT_AXIS_TENSOR] * size[PT_AXIS_CONTEXT];
+
+    PT_CHECK_COMMON(
+        replica <= INT32_MAX && replica * size[PT_AXIS_PIPELINE] <= INT32_MAX,
+        PT_CONFIG, "tensor %d x context %d x pipeline %d is too much",
+        size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE]);
+    replica *= size[PT_AXIS_PIPELINE];
+    PT_CHECK_COMMON(ranks % replica == 0, PT_CONFIG,
+                    "%d ranks do not divide into replicas of tensor %d x context %d x "
+                    "pipeline %d = %lld ranks; the nearest number that does is %lld",
+                    ranks, size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
+                    size[PT_AXIS_PIPELINE], (long long)replica,
+                    (long long)nearest_multiple(ranks, replica));
+    if (shape->size[PT_AXIS_DATA] == 0)
+        shape->size[PT_AXIS_DATA] = (int)(ranks / replica);
+    PT_CHECK_COMMON(
+        replica * size[PT_AXIS_DATA] == ranks, PT_CONFIG,
+        "tensor %d x context %d x pipeline %d x data %d = %lld ranks, but the "
+        "run has %d; data would be %lld",
+        size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE],
+        size[PT_AXIS_DATA], (long long)(replica * size[PT_AXIS_DATA]), ranks,
+        (long long)(ranks / replica));
+    return PT_OK;
+}
+
+/* The divisor of `whole` nearest to `value`. */
+static int64_t nearest_divisor(int64_t whole, int64_t value)
+{
+    for (int64_t distance = 0; distance < whole + value; distance++) {
+        int64_t below = value - distance, above = value + distance;
+        if (below >= 1 && whole % below == 0)
+            return below;
+        if (above <= whole && whole % above == 0)
+            return above;
+    }
+    return 1;
+}
+
+static pt_status_t complete_expert_data(pt_mesh_shape_t *shape)
+{
+    int *size = shape->size;
+    int64_t stage =
+        (int64_t)size[PT_AXIS_TENSOR] * size[PT_AXIS_CONTEXT] * size[PT_AXIS_DATA];
+    int64_t inner = size[PT_AXIS_EXPERT_TENSOR];
+
+    PT_CHECK_COMMON(
+        stage % inner == 0, PT_CONFIG,
+        "expert_tensor %lld does not divide the %lld ranks of a stage (tensor x "
+        "context x data); the nearest that does is %lld",
+        (long long)inner, (long long)stage, (long long)nearest_divisor(stage, inner));
+    PT_CHECK_COMMON(
+        stage / inner % size[PT_AXIS_EXPERT] == 0, PT_CONFIG,
+        "expert %d does not divide the %lld ranks of a stage (tensor x context "
+        "x data) / expert_tensor %lld; the nearest that does is %lld",
+        size[PT_AXIS_EXPERT], (long long)(stage / inner), (long long)inner,
+        (long long)nearest_divisor(stage / inner, size[PT_AXIS_EXPERT]));
+    size[PT_AXIS_EXPERT_DATA] = (int)(stage / inner / size[PT_AXIS_EXPERT]);
+    return PT_OK;
+}
+
+pt_status_t pt_mesh_shape_complete(pt_mesh_shape_t *shape, int ranks)
+{
+    PT_TRY(check_sizes(shape, ranks));
+    PT_TRY(complete_data(shape, ranks));
+    return complete_expert_data(shape);
+}
+
+/* ---- coordinates -------------------------------------------------------------------------- */
+
+int pt_mesh_ranks(const pt_mesh_shape_t *shape)
+{
+    int ranks = 1;
+
+    for (int i = 0; i < DENSE_AXES; i++)
+        ranks *= shape->size[dense_axes[i]];
+    return ranks;
+}
+
+/* The place of a rank among those of its stage: tensor, context, data in the mesh's order. */
+static int place_in_stage(const pt_mesh_shape_t *shape, const int *coordinate)
+{
+    int place = 0, step = 1;
+
+    for (int i = 0; i < DENSE_AXES; i++) {
+        pt_axis_t axis = shape->order[i];
+        if (axis == PT_AXIS_PIPELINE)
+            continue;
+        place += coordinate[axis] * step;
+        step *= shape->size[axis];
+    }
+    return place;
+}
+
+void pt_mesh_coordinates(const pt_mesh_shape_t *shape, int rank,
+                         int coordinate[PT_AXIS_COUNT])
+{
+    int place;
+
+    for (int i = 0; i < DENSE_AXES; i++) {
+        pt_axis_t axis = shape->order[i];
+        coordinate[axis] = rank % shape->size[axis];
+        rank /= shape->size[axis];
+    }
+    place = place_in_stage(shape, coordinate);
+    for (int i = 0; i < EXPERT_AXES; i++) {
+        pt_axis_t axis = expert_axes[i];
+        coordinate[axis] = place % shape->size[axis];
+        place /= shape->size[axis];
+    }
+}
+
+int pt_mesh_rank_of(const pt_mesh_shape_t *shape, const int coordinate[PT_AXIS_COUNT])
+{
+    int rank = 0, step = 1;
+
+    for (int i = 0; i < DENSE_AXES; i++) {
+        pt_axis_t axis = shape->order[i];
+        rank += coordinate[axis] * step;
+        step *= shape->size[axis];
+    }
+    return rank;
+}
+
+/* ---- communicators ------------------------------------------------------------------------ */
+
+#define BIT(axis) (1u << PT_AXIS_##axis)
+
+/* Axes in which the ranks of a group agree. Dense and expert axes number the same ranks twice. */
+static const unsigned fixed_axes[PT_AXIS_COUNT] = {
+    [PT_AXIS_TENSOR] = BIT(CONTEXT) | BIT(PIPELINE) | BIT(DATA),
+    [PT_AXIS_CONTEXT] = BIT(TENSOR) | BIT(PIPELINE) | BIT(DATA),
+    [PT_AXIS_PIPELINE] = BIT(TENSOR) | BIT(CONTEXT) | BIT(DATA),
+    [PT_AXIS_DATA] = BIT(TENSOR) | BIT(CONTEXT) | BIT(PIPELINE),
+    [PT_AXIS_EXPERT] = BIT(PIPELINE) | BIT(EXPERT_TENSOR) | BIT(EXPERT_DATA),
+    [PT_AXIS_EXPERT_TENSOR] = BIT(PIPELINE) | BIT(EXPERT) | BIT(EXPERT_DATA),
+    [PT_AXIS_EXPERT_DATA] = BIT(PIPELINE) | BIT(EXPERT) | BIT(EXPERT_TENSOR),
+};
+
+static const unsigned fixed_replicas = BIT(TENSOR) | BIT(PIPELINE);
+
+/* The group of `rank`, in order of rank: along one axis that is the order of coordinates. */
+static pt_comm_place_t place_of(const pt_mesh_shape_t *shape, int rank, unsigned fixed)
+{
+    int own[PT_AXIS_COUNT], other[PT_AXIS_COUNT], ranks = pt_mesh_ranks(shape);
+    pt_comm_place_t place = {.color = -1};
+
+    pt_mesh_coordinates(shape, rank, own);
+    for (int r = 0; r < ranks; r++) {
+        bool together = true;
+        pt_mesh_coordinates(shape, r, other);
+        for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
+            together = together && (!(fixed >> axis & 1) || own[axis] == other[axis]);
+        if (!together)
+            continue;
+        if (place.color < 0)
+            place.color = r;
+        place.rank += r < rank;
+        place.size++;
+    }
+    return place;
+}
+
+static pt_status_t split_all(pt_mesh_t *mesh)
+{
+    int rank = pt_comm_rank(mesh->world);
+
+    for (int i = 0; i < PT_AXIS_COUNT; i++) {
+        pt_axis_t axis = (pt_axis_t)i;
+        PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, fixed_axes[axis]),
+                             pt_axis_name(axis), axis, &mesh->axis[axis]));
+    }
+    PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, fixed_replicas),
+                         "dense_replicas", PT_AXIS_DATA, &mesh->dense_replicas));
+    mesh->expert_replicas = mesh->axis[PT_AXIS_EXPERT_DATA];
+    return PT_OK;
+}
+
+pt_status_t pt_mesh_create(pt_engine_t *engine, const pt_mesh_shape_t *shape,
+                           pt_mesh_t *out)
+{
+    pt_status_t status = PT_OK;
+
+    *out = (pt_mesh_t){.shape = *shape, .world = pt_engine_world(engine)};
+    PT_CHECK_COMMON(pt_mesh_ranks(shape) == pt_comm_size(out->world), PT_INTERNAL,
+                    "a mesh of %d ranks in a run of %d", pt_mesh_ranks(shape),
+                    pt_comm_size(out->world));
+    pt_mesh_coordinates(shape, pt_comm_rank(out->world), out->coordinate);
+    PT_TRY_GOTO(destroy, split_all(out));
+    return PT_OK;
+destroy:
+    pt_mesh_destroy(out);
+    return status;
+}
+
+void pt_mesh_destroy(pt_mesh_t *mesh)
+{
+    pt_comm_free(mesh->dense_replicas);
+    for (int axis = PT_AXIS_COUNT - 1; axis >= 0; axis--)
+        pt_comm_free(mesh->axis[axis]);
+    *mesh = (pt_mesh_t){0};
+}

@@ -1,0 +1,137 @@
+/* private.h — what the files of src/comm share.
+ *
+ *   engine.c    communicators, pools, layout        request.c  the state machine
+ *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
+ *   collect.c   small blocking collectives          ledger.c   what was sent
+ *   wait.c      how to be idle                      wire*.c    MPI, serial, dry */
+#ifndef PT_COMM_PRIVATE_H
+#define PT_COMM_PRIVATE_H
+
+#include "src/comm/wire.h"
+
+enum { PT_COMM_NAME = 32 };
+
+typedef enum pt_request_state {
+    PT_REQUEST_FREE,
+    PT_REQUEST_READY,   /* waits for its event, for its staging, for chaos */
+    PT_REQUEST_STAGING, /* copy or cast on the device under way */
+    PT_REQUEST_QUEUED,  /* waits for its turn */
+    PT_REQUEST_ON_WIRE,
+    PT_REQUEST_DONE
+} pt_request_state_t;
+
+/* A piece of staging, held from begin to end. bytes 0: none. */
+typedef struct pt_segment {
+    int64_t start, bytes;
+    struct pt_segment *next; /* by start */
+} pt_segment_t;
+
+/* A piece that a device copy may still read after its end. */
+typedef struct pt_guard {
+    int64_t start, bytes;
+    uint64_t number; /* concerns only requests begun later, which have greater ones */
+    pt_event_t *event;
+} pt_guard_t;
+
+struct pt_request {
+    pt_transfer_t transfer;
+    pt_request_state_t state;
+    uint64_t number;   /* order of begin in the engine */
+    int delay;         /* chaos: polls until it may be ready */
+    bool staged;       /* device tensors go through host memory */
+    bool marked;       /* `event` stands for device work that end has to order */
+    pt_event_t *event; /* first `ready`, then of staging, then of the device part */
+    pt_segment_t segment;
+    char *stage_send, *stage_recv; /* in the segment */
+    pt_wire_ticket_t ticket;
+    pt_request_t *previous, *next; /* active ones of the engine, in order of begin */
+    pt_request_t *later;           /* in the queue of its communicator */
+};
+
+/* Begun, not yet on the wire. */
+typedef struct pt_queue {
+    pt_request_t *first, *last;
+} pt_queue_t;
+
+struct pt_comm {
+    pt_engine_t *engine;
+    pt_wire_group_t *group;
+    char name[PT_COMM_NAME];
+    pt_axis_t axis;
+    pt_queue_t collectives, messages;
+};
+
+struct pt_engine {
+    pt_wire_t *wire;
+    pt_device_t *device;
+    pt_stream_t *stream; /* of staging copies, casts and sums; NULL without device */
+    bool direct;         /* the wire may touch device memory */
+    uint64_t chaos;
+    pt_comm_t *world;
+
+    pt_request_t *requests, *unused, *first,
+        *last; /* pool, free list (next), active list */
+    int max_requests;
+    uint64_t begun;
+    uint64_t moves; /* state changes so far: tells waiting from progress */
+
+    pt_event_t **events, **all_events; /* events: the unused ones */
+    int event_count, max_events;
+
+    char *staging;
+    int64_t staging_bytes, staging_peak;
+    pt_segment_t *segments;
+    pt_guard_t *guards;
+    int guard_count;
+
+    pt_ledger_t ledger;
+};
+
+/* engine.c */
+pt_status_t pt_engine_take_event(pt_engine_t *engine, pt_event_t **out);
+void pt_engine_return_event(pt_engine_t *engine, pt_event_t *event); /* NULL is fine */
+
+/* check.c: names what is wrong. */
+pt_status_t pt_transfer_check(const pt_transfer_t *transfer);
+/* The tensor that says where the transfer's memory is. */
+const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer);
+
+/* request.c */
+/* What a reduce-scatter puts on the wire: send, or its cast in the second half of work. */
+pt_tensor_t pt_request_sent(const pt_transfer_t *transfer);
+pt_status_t pt_request_wait(pt_request_t *request);
+void pt_request_release(pt_request_t *request);
+/* Puts a move of host memory in the queue of `comm`: the small collectives. */
+pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
+                                  pt_request_t **out);
+/* Waits until nothing of `comm` waits for its turn. */
+pt_status_t pt_comm_flush(pt_comm_t *comm);
+
+/* staging.c */
+pt_status_t pt_staging_take(pt_request_t *request);
+pt_status_t pt_staging_is_vacant(pt_request_t *request, bool *vacant);
+pt_status_t pt_staging_release(pt_request_t *request);
+pt_status_t pt_staging_out(pt_request_t *request);
+pt_status_t pt_staging_in(pt_request_t *request);
+
+/* ledger.c: books a begin; counts what leaves this rank. */
+void pt_ledger_book(pt_comm_t *comm, const pt_transfer_t *transfer,
+                    const pt_wire_move_t *move);
+void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move);
+void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
+
+/* wait.c: one loop that waits holds one of these, zeroed. */
+typedef struct pt_idle {
+    int polls;
+    uint64_t activity;
+} pt_idle_t;
+
+/* Called after each poll that found nothing done: spins once, yields, then sleeps. `moves`:
+ * a counter of the caller's own progress. */
+void pt_wait_idle(pt_idle_t *idle, uint64_t moves);
+/* From the hook below the MPI library: its progress engine was polled and moved or not. */
+void pt_wait_polled(bool moved);
+/* Ranks on this host; decides how early to sleep. */
+void pt_wait_set_ranks(int ranks_on_host);
+
+#endif

@@ -1,0 +1,425 @@
+/* The state machine of a request: begin, progress, end. */
+#include "penta/clock.h"
+#include "penta/rng.h"
+#include "src/comm/private.h"
+
+enum { TAG_CHUNKS = 32, TAG_INDICES = 256, CHAOS_POLLS = 16 };
+
+int pt_tag(pt_tag_use_t use, int chunk, int64_t index)
+{
+    return (((int)use * TAG_CHUNKS + chunk) * TAG_INDICES) + (int)(index % TAG_INDICES);
+}
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+static pt_engine_t *engine_of(const pt_request_t *request)
+{
+    return request->transfer.comm->engine;
+}
+
+static bool is_message(const pt_request_t *request)
+{
+    return request->ticket.move.kind == PT_SEND || request->ticket.move.kind == PT_RECV;
+}
+
+static pt_queue_t *queue_of(const pt_request_t *request)
+{
+    pt_comm_t *comm = request->transfer.comm;
+
+    return is_message(request) ? &comm->messages : &comm->collectives;
+}
+
+static void enqueue(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+    pt_queue_t *queue = queue_of(request);
+
+    request->previous = engine->last;
+    request->next = NULL;
+    *(engine->last ? &engine->last->next : &engine->first) = request;
+    engine->last = request;
+    request->later = NULL;
+    *(queue->last ? &queue->last->later : &queue->first) = request;
+    queue->last = request;
+}
+
+static void leave_queue(pt_request_t *request)
+{
+    pt_queue_t *queue = queue_of(request);
+    pt_request_t **place = &queue->first, *before = NULL;
+
+    while (*place != request) {
+        before = *place;
+        place = &before->later;
+    }
+    *place = request->later;
+    if (queue->last == request)
+        queue->last = before;
+}
+
+static void leave_active(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+
+    *(request->previous ? &request->previous->next : &engine->first) = request->next;
+    *(request->next ? &request->next->previous : &engine->last) = request->previous;
+}
+
+/* Order is the contract: the wire matches collectives by it. Messages are matched by peer and
+ * tag, so only those of the same pair wait for each other. */
+static bool is_its_turn(const pt_request_t *request)
+{
+    const pt_queue_t *queue = queue_of(request);
+    const pt_wire_move_t *move = &request->ticket.move;
+
+    if (!is_message(request))
+        return queue->first == request;
+    for (const pt_request_t *r = queue->first; r != request; r = r->later)
+        if (r->ticket.move.kind == move->kind && r->ticket.move.peer == move->peer &&
+            r->ticket.move.tag == move->tag)
+            return false;
+    return true;
+}
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+static pt_status_t is_ready(pt_engine_t *engine, pt_event_t *event, bool *ready)
+{
+    *ready = true;
+    return event ? engine->device->ops->event_query(engine->device, event, ready)
+                 : PT_OK;
+}
+
+static bool is_empty(const pt_request_t *request)
+{
+    return pt_tensor_count(pt_transfer_tensor(&request->transfer)) == 0;
+}
+
+static bool is_sum(const pt_request_t *request)
+{
+    return request->transfer.kind == PT_REDUCE_SCATTER && !is_empty(request);
+}
+
+static bool is_cast(const pt_transfer_t *transfer)
+{
+    return transfer->kind == PT_REDUCE_SCATTER &&
+           transfer->work.dtype != transfer->send.dtype;
+}
+
+pt_tensor_t pt_request_sent(const pt_transfer_t *transfer)
+{
+    const pt_tensor_t *work = &transfer->work;
+    int64_t count = pt_tensor_count(&transfer->send);
+
+    if (!is_cast(transfer))
+        return transfer->send;
+    return pt_tensor_1d(work->data ? (char *)work->data +
+                                         count * (int64_t)pt_dtype_size(work->dtype)
+                                   : NULL,
+                        work->dtype, work->memory, count);
+}
+
+static pt_status_t mark(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+
+    if (!request->event)
+        PT_TRY(pt_engine_take_event(engine, &request->event));
+    return engine->device->ops->event_record(engine->device, request->event,
+                                             engine->stream);
+}
+
+/* The device work before the wire: rounding to the wire type, copying out. */
+static pt_status_t start_staging(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    pt_engine_t *engine = engine_of(request);
+    pt_op_cast_t cast = {.x = transfer->send};
+    bool work = request->staged || (is_cast(transfer) && !is_empty(request));
+
+    if (is_cast(transfer) && !is_empty(request)) {
+        int64_t count = pt_tensor_count(&transfer->send);
+        cast.x = pt_tensor_1d(transfer->send.data, transfer->send.dtype,
+                              transfer->send.memory, count);
+        cast.y = pt_request_sent(transfer);
+        PT_TRY(pt_op_cast(engine->device, engine->stream, &cast));
+    }
+    if (request->staged)
+        PT_TRY(pt_staging_out(request));
+    request->state = work ? PT_REQUEST_STAGING : PT_REQUEST_QUEUED;
+    return work ? mark(request) : PT_OK;
+}
+
+static pt_status_t advance_ready(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+    bool ready;
+
+    if (request->delay > 0) {
+        request->delay--;
+        engine->moves++;
+        return PT_OK;
+    }
+    PT_TRY(is_ready(engine, request->event, &ready));
+    if (ready && request->staged)
+        PT_TRY(pt_staging_is_vacant(request, &ready));
+    return ready ? start_staging(request) : PT_OK;
+}
+
+static pt_status_t advance_staging(pt_request_t *request)
+{
+    bool ready;
+
+    PT_TRY(is_ready(engine_of(request), request->event, &ready));
+    if (ready)
+        request->state = PT_REQUEST_QUEUED;
+    return PT_OK;
+}
+
+static pt_status_t advance_queued(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+
+    if (!is_its_turn(request))
+        return PT_OK;
+    leave_queue(request);
+    request->state = PT_REQUEST_ON_WIRE;
+    return engine->wire->ops->start(engine->wire, &request->ticket);
+}
+
+/* The device work after the wire. It is ordered by `event`, which end makes the caller's stream
+ * wait for. */
+static pt_status_t start_finish(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    pt_engine_t *engine = engine_of(request);
+
+    leave_active(request);
+    request->state = PT_REQUEST_DONE;
+    if (request->staged)
+        PT_TRY(pt_staging_in(request));
+    if (is_sum(request)) {
+        int64_t count = pt_tensor_count(&transfer->recv);
+        pt_op_ordered_sum_t sum = {.accumulate = transfer->accumulate};
+        sum.src =
+            pt_tensor_2d(transfer->work.data, transfer->work.dtype,
+                         transfer->work.memory, transfer->comm->group->size, count);
+        sum.dst = pt_tensor_1d(transfer->recv.data, transfer->recv.dtype,
+                               transfer->recv.memory, count);
+        PT_TRY(pt_op_ordered_sum(engine->device, engine->stream, &sum));
+        request->marked = true;
+    }
+    return request->marked ? mark(request) : PT_OK;
+}
+
+static pt_status_t advance_on_wire(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+    bool done = false;
+
+    PT_TRY(engine->wire->ops->test(engine->wire, &request->ticket, &done));
+    return done ? start_finish(request) : PT_OK;
+}
+
+static pt_status_t advance(pt_request_t *request)
+{
+    pt_request_state_t before;
+
+    do {
+        before = request->state;
+        switch (before) {
+        case PT_REQUEST_READY: PT_TRY(advance_ready(request)); break;
+        case PT_REQUEST_STAGING: PT_TRY(advance_staging(request)); break;
+        case PT_REQUEST_QUEUED: PT_TRY(advance_queued(request)); break;
+        case PT_REQUEST_ON_WIRE: PT_TRY(advance_on_wire(request)); break;
+        case PT_REQUEST_FREE:
+        case PT_REQUEST_DONE: break;
+        }
+        engine_of(request)->moves += request->state != before;
+    } while (request->state != before);
+    return PT_OK;
+}
+
+pt_status_t pt_comm_progress(pt_engine_t *engine)
+{
+    pt_request_t *next;
+
+    for (pt_request_t *request = engine->first; request; request = next) {
+        next = request->next;
+        PT_TRY(advance(request));
+    }
+    return PT_OK;
+}
+
+/* ---- begin -------------------------------------------------------------------------------- */
+
+static pt_status_t new_request(pt_comm_t *comm, pt_request_t **out)
+{
+    pt_engine_t *engine = comm->engine;
+    pt_request_t *request = engine->unused;
+
+    *out = NULL;
+    PT_CHECK(
+        request, PT_INTERNAL,
+        "more than %d transfers in flight: something begins them and never ends them",
+        engine->max_requests);
+    engine->unused = request->next;
+    *request = (pt_request_t){.transfer = {.comm = comm},
+                              .state = PT_REQUEST_READY,
+                              .number = ++engine->begun,
+                              .ticket = {.group = comm->group}};
+    if (engine->chaos != 0)
+        request->delay = (int)(pt_mix64(engine->chaos + engine->begun) % CHAOS_POLLS);
+    *out = request;
+    return PT_OK;
+}
+
+void pt_request_release(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+
+    pt_engine_return_event(engine, request->event);
+    request->state = PT_REQUEST_FREE;
+    request->next = engine->unused;
+    engine->unused = request;
+}
+
+static pt_wire_move_t move_of(const pt_transfer_t *transfer)
+{
+    const pt_tensor_t *tensor = pt_transfer_tensor(transfer);
+    pt_wire_move_t move = {.kind = (int)transfer->kind,
+                           .peer = transfer->peer,
+                           .tag = transfer->tag,
+                           .dtype = tensor->dtype,
+                           .count = pt_tensor_count(tensor),
+                           .send = transfer->send.data,
+                           .recv = transfer->recv.data,
+                           .send_counts = transfer->send_counts,
+                           .send_starts = transfer->send_starts,
+                           .recv_counts = transfer->recv_counts,
+                           .recv_starts = transfer->recv_starts};
+
+    if (transfer->kind == PT_REDUCE_SCATTER) {
+        move.kind = PT_ALL_TO_ALL;
+        move.dtype = transfer->work.dtype;
+        move.send = pt_request_sent(transfer).data;
+        move.recv = transfer->work.data;
+        move.send_counts = move.send_starts = move.recv_counts = move.recv_starts =
+            NULL;
+    }
+    if (move.kind == PT_ALL_TO_ALL)
+        move.count /= transfer->comm->group->size;
+    return move;
+}
+
+/* Where the wire meets the bytes when they are staged. */
+static void redirect(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    pt_wire_move_t *move = &request->ticket.move;
+    int64_t own = pt_tensor_bytes(&transfer->send) * transfer->comm->group->rank;
+
+    move->recv = request->stage_recv;
+    switch (transfer->kind) {
+    case PT_ALL_GATHER: move->send = request->stage_recv + own; break;
+    case PT_MAX:
+    case PT_SUM_INT64: move->send = request->stage_recv; break;
+    default: move->send = request->stage_send; break;
+    }
+}
+
+pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
+{
+    pt_engine_t *engine = transfer->comm->engine;
+    pt_request_t *request = NULL;
+    pt_status_t status = PT_OK;
+
+    *out = NULL;
+    PT_TRY_GOTO(give_back_event, pt_transfer_check(transfer));
+    PT_TRY_GOTO(give_back_event, new_request(transfer->comm, &request));
+    request->transfer = *transfer;
+    request->ticket.move = move_of(transfer);
+    request->event = transfer->ready;
+    PT_TRY_GOTO(release, pt_staging_take(request));
+    if (request->staged)
+        redirect(request);
+    pt_ledger_book(transfer->comm, transfer, &request->ticket.move);
+    enqueue(request);
+    *out = request;
+    return advance(request);
+
+release:
+    (void)pt_staging_release(request);
+    pt_request_release(request);
+    return status;
+give_back_event:
+    pt_engine_return_event(engine, transfer->ready);
+    return status;
+}
+
+pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
+                                  pt_request_t **out)
+{
+    PT_TRY(new_request(comm, out));
+    (*out)->ticket.move = *move;
+    (*out)->transfer.kind = PT_TRANSFER_KINDS;
+    enqueue(*out);
+    return advance(*out);
+}
+
+/* ---- end ---------------------------------------------------------------------------------- */
+
+bool pt_request_is_done(const pt_request_t *request)
+{
+    return request->state == PT_REQUEST_DONE;
+}
+
+pt_status_t pt_request_wait(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+    pt_idle_t idle = {0};
+    double start;
+
+    if (request->state == PT_REQUEST_DONE)
+        return PT_OK;
+    start = pt_clock_sec();
+    for (;;) {
+        PT_TRY(pt_comm_progress(engine));
+        if (request->state == PT_REQUEST_DONE)
+            break;
+        pt_wait_idle(&idle, engine->moves);
+    }
+    engine->ledger.wait_sec += pt_clock_sec() - start;
+    return PT_OK;
+}
+
+pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream)
+{
+    pt_request_t *r = *request;
+    pt_engine_t *engine;
+
+    if (!r)
+        return PT_OK;
+    engine = engine_of(r);
+    PT_TRY(pt_request_wait(r));
+    if (r->marked && stream)
+        PT_TRY(engine->device->ops->stream_wait(engine->device, stream, r->event));
+    else if (r->marked)
+        PT_TRY(pt_comm_wait_event(engine, r->event));
+    PT_TRY(pt_staging_release(r));
+    pt_request_release(r);
+    *request = NULL;
+    return PT_OK;
+}
+
+pt_status_t pt_comm_flush(pt_comm_t *comm)
+{
+    pt_engine_t *engine = comm->engine;
+    pt_idle_t idle = {0};
+
+    while (comm->collectives.first || comm->messages.first) {
+        PT_TRY(pt_comm_progress(engine));
+        pt_wait_idle(&idle, engine->moves);
+    }
+    return PT_OK;
+}

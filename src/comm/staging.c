@@ -1,0 +1,228 @@
+/* Host segments for tensors of a device whose memory the wire cannot touch.
+ *
+ * Segments are given first fit and live from begin to end, so that what a request gets depends on
+ * the order of begins and ends only, never on timing: a dry run of a step finds what the
+ * step needs. A copy into the device may still read a segment after end; a guard remembers
+ * its event, and a later request that gets the memory waits for it. */
+#include "penta/arena.h"
+#include "src/comm/private.h"
+
+static int64_t aligned(int64_t bytes)
+{
+    return (bytes + PT_ARENA_ALIGN - 1) & -(int64_t)PT_ARENA_ALIGN;
+}
+
+/* Bytes of the part that is sent; what is received follows it. All-gather sends from its own
+ * block, broadcast and reductions work in place: one part is enough. */
+static int64_t send_bytes(const pt_transfer_t *transfer)
+{
+    switch (transfer->kind) {
+    case PT_SEND:
+    case PT_ALL_TO_ALL: return aligned(pt_tensor_bytes(&transfer->send));
+    case PT_REDUCE_SCATTER:
+        return aligned(pt_tensor_count(&transfer->send) *
+                       (int64_t)pt_dtype_size(transfer->work.dtype));
+    default: return 0;
+    }
+}
+
+static int64_t recv_bytes(const pt_transfer_t *transfer)
+{
+    switch (transfer->kind) {
+    case PT_SEND: return 0;
+    case PT_REDUCE_SCATTER: return send_bytes(transfer);
+    default: return aligned(pt_tensor_bytes(&transfer->recv));
+    }
+}
+
+static void first_fit(pt_engine_t *engine, pt_segment_t *segment)
+{
+    pt_segment_t **place = &engine->segments;
+    int64_t start = 0;
+
+    while (*place && (*place)->start - start < segment->bytes) {
+        start = (*place)->start + (*place)->bytes;
+        place = &(*place)->next;
+    }
+    segment->start = start;
+    segment->next = *place;
+    *place = segment;
+    if (start + segment->bytes > engine->staging_peak)
+        engine->staging_peak = start + segment->bytes;
+}
+
+pt_status_t pt_staging_take(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    pt_engine_t *engine = transfer->comm->engine;
+    pt_segment_t *segment = &request->segment;
+    int64_t sent = send_bytes(transfer);
+
+    segment->bytes = 0;
+    if (pt_transfer_tensor(transfer)->memory == PT_MEMORY_HOST)
+        return PT_OK;
+    segment->bytes = sent + recv_bytes(transfer);
+    if (segment->bytes == 0)
+        return PT_OK;
+    first_fit(engine, segment);
+    request->staged = !engine->direct;
+    if (!request->staged)
+        return PT_OK;
+    PT_CHECK(
+        engine->staging && segment->start + segment->bytes <= engine->staging_bytes,
+        PT_INTERNAL,
+        "%s over %s needs staging up to byte %lld, but the plan of this step found "
+        "%lld bytes enough",
+        pt_transfer_kind_name(transfer->kind), transfer->comm->name,
+        (long long)(segment->start + segment->bytes), (long long)engine->staging_bytes);
+    request->stage_send = engine->staging + segment->start;
+    request->stage_recv = request->stage_send + sent;
+    return PT_OK;
+}
+
+static void drop_guard(pt_engine_t *engine, int index)
+{
+    pt_engine_return_event(engine, engine->guards[index].event);
+    engine->guards[index] = engine->guards[--engine->guard_count];
+}
+
+pt_status_t pt_staging_is_vacant(pt_request_t *request, bool *vacant)
+{
+    pt_engine_t *engine = request->transfer.comm->engine;
+    int64_t start = request->segment.start, end = start + request->segment.bytes;
+
+    *vacant = true;
+    for (int i = 0; i < engine->guard_count; i++) {
+        pt_guard_t *guard = &engine->guards[i];
+        bool ready;
+        if (guard->number >= request->number || guard->start >= end ||
+            guard->start + guard->bytes <= start)
+            continue;
+        PT_TRY(engine->device->ops->event_query(engine->device, guard->event, &ready));
+        *vacant = *vacant && ready;
+        if (ready)
+            drop_guard(engine, i--);
+    }
+    return PT_OK;
+}
+
+static pt_status_t guard(pt_engine_t *engine, pt_request_t *request)
+{
+    bool ready = false;
+
+    for (int i = 0; i < engine->guard_count; i++) {
+        PT_TRY(engine->device->ops->event_query(engine->device, engine->guards[i].event,
+                                                &ready));
+        if (ready)
+            drop_guard(engine, i--);
+    }
+    if (engine->guard_count == engine->max_requests) {
+        PT_TRY(pt_comm_wait_event(engine, engine->guards[0].event));
+        drop_guard(engine, 0);
+    }
+    engine->guards[engine->guard_count++] = (pt_guard_t){
+        request->segment.start, request->segment.bytes, engine->begun, request->event};
+    request->event = NULL;
+    return PT_OK;
+}
+
+pt_status_t pt_staging_release(pt_request_t *request)
+{
+    pt_engine_t *engine = request->transfer.comm->engine;
+    pt_segment_t **place = &engine->segments;
+
+    if (request->segment.bytes == 0)
+        return PT_OK;
+    while (*place && *place != &request->segment)
+        place = &(*place)->next;
+    if (*place)
+        *place = request->segment.next;
+    if (request->staged && request->marked && request->stage_recv)
+        PT_TRY(guard(engine, request));
+    request->segment.bytes = 0;
+    return PT_OK;
+}
+
+/* One copy between a device tensor, from element `first` on, and the segment. */
+static pt_status_t copy(pt_request_t *request, const pt_tensor_t *tensor, char *host,
+                        int64_t first, int64_t count, bool out)
+{
+    pt_engine_t *engine = request->transfer.comm->engine;
+    int64_t size = (int64_t)pt_dtype_size(tensor->dtype);
+    char *device = (char *)tensor->data + first * size;
+
+    if (count == 0)
+        return PT_OK;
+    if (out)
+        return engine->device->ops->copy(engine->device, engine->stream, host,
+                                         PT_MEMORY_HOST, device, PT_MEMORY_DEVICE,
+                                         count * size);
+    return engine->device->ops->copy(engine->device, engine->stream, device,
+                                     PT_MEMORY_DEVICE, host, PT_MEMORY_HOST,
+                                     count * size);
+}
+
+/* The blocks of an unequal all-to-all, neighbours together; what lies between stays as it is. */
+static pt_status_t copy_blocks(pt_request_t *request, const pt_tensor_t *tensor,
+                               char *host, const int64_t *counts, const int64_t *starts,
+                               bool out)
+{
+    int64_t size = (int64_t)pt_dtype_size(tensor->dtype), first = 0, count = 0;
+
+    for (int r = 0; r < request->transfer.comm->group->size; r++) {
+        if (starts[r] != first + count) {
+            PT_TRY(copy(request, tensor, host + first * size, first, count, out));
+            first = starts[r];
+            count = 0;
+        }
+        count += counts[r];
+    }
+    return copy(request, tensor, host + first * size, first, count, out);
+}
+
+pt_status_t pt_staging_out(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
+    int64_t count = pt_tensor_count(send), rank = transfer->comm->group->rank;
+    char *host = request->stage_recv;
+    pt_tensor_t half;
+
+    switch (transfer->kind) {
+    case PT_RECV: return PT_OK;
+    case PT_BROADCAST:
+        if (transfer->peer != rank)
+            return PT_OK;
+        return copy(request, recv, host, 0, pt_tensor_count(recv), true);
+    case PT_ALL_GATHER:
+        return copy(request, send, host + rank * pt_tensor_bytes(send), 0, count, true);
+    case PT_ALL_TO_ALL:
+        if (transfer->send_counts)
+            return copy_blocks(request, send, request->stage_send,
+                               transfer->send_counts, transfer->send_starts, true);
+        return copy(request, send, request->stage_send, 0, count, true);
+    case PT_REDUCE_SCATTER:
+        half = pt_request_sent(transfer);
+        return copy(request, &half, request->stage_send, 0, count, true);
+    case PT_SEND: return copy(request, send, request->stage_send, 0, count, true);
+    default: return copy(request, send, host, 0, count, true);
+    }
+}
+
+pt_status_t pt_staging_in(pt_request_t *request)
+{
+    const pt_transfer_t *transfer = &request->transfer;
+    const pt_tensor_t *recv = &transfer->recv;
+
+    if (transfer->kind == PT_SEND || (transfer->kind == PT_BROADCAST &&
+                                      transfer->peer == transfer->comm->group->rank))
+        return PT_OK;
+    request->marked = true;
+    if (transfer->kind == PT_REDUCE_SCATTER)
+        return copy(request, &transfer->work, request->stage_recv, 0,
+                    pt_tensor_count(&transfer->send), false);
+    if (transfer->recv_counts)
+        return copy_blocks(request, recv, request->stage_recv, transfer->recv_counts,
+                           transfer->recv_starts, false);
+    return copy(request, recv, request->stage_recv, 0, pt_tensor_count(recv), false);
+}

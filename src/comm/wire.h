@@ -1,0 +1,69 @@
+/* wire.h — what carries bytes between ranks (private to src/comm).
+ *
+ * A thin table: start one transfer of raw memory without blocking, ask whether it is done, make
+ * and free groups. It knows no devices, queues or ledgers. Three implementations: MPI, serial
+ * (one rank) and dry (nothing moves). */
+#ifndef PT_COMM_WIRE_H
+#define PT_COMM_WIRE_H
+
+#include "penta/comm.h"
+
+/* What the small collectives need beside pt_transfer_kind_t. */
+enum { PT_WIRE_BARRIER = PT_TRANSFER_KINDS, PT_WIRE_GATHER };
+
+/* A communicator as the wire sees it; first member of the wire's own struct. */
+typedef struct pt_wire_group {
+    int rank, size;
+} pt_wire_group_t;
+
+/* PT_REDUCE_SCATTER never comes here: the engine makes it of an all-to-all. `send` equal to its
+ * place in `recv` means in place. Starts and counts (elements) must live until it is done. */
+typedef struct pt_wire_move {
+    int kind; /* pt_transfer_kind_t or one of the above */
+    int peer, tag;
+    pt_dtype_t dtype;
+    int64_t count; /* elements of one block: gathers, all-to-all; else of the whole */
+    const void *send;
+    void *recv;
+    const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
+} pt_wire_move_t;
+
+/* A transfer under way; stays where it is from start until it is done. */
+typedef struct pt_wire_ticket {
+    pt_wire_move_t move;
+    pt_wire_group_t *group;
+    union {
+        int64_t number;
+        void *pointer;
+    } handle;                    /* the wire's own name of it */
+    struct pt_wire_ticket *next; /* serial: of those without a partner */
+    bool done;
+} pt_wire_ticket_t;
+
+typedef struct pt_wire_ops {
+    const char *name;
+    void (*close)(pt_wire_t *wire); /* makes no MPI call after a fatal error */
+    /* Collective over `parent`; `*out` NULL for a negative color. */
+    pt_status_t (*split)(pt_wire_t *wire, pt_wire_group_t *parent,
+                         pt_comm_place_t place, const char *name, pt_wire_group_t **out);
+    void (*free_group)(pt_wire_t *wire, pt_wire_group_t *group); /* like close */
+    /* Of ticket->move over ticket->group. */
+    pt_status_t (*start)(pt_wire_t *wire, pt_wire_ticket_t *ticket);
+    pt_status_t (*test)(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *done);
+    void *(*mpi)(pt_wire_group_t *group); /* pointer to the MPI_Comm, or NULL */
+    void (*abort)(pt_wire_t *wire, int exit_code);
+} pt_wire_ops_t;
+
+struct pt_wire {
+    const pt_wire_ops_t *ops;
+    pt_wire_group_t *world;
+    bool moves_data;   /* false: dry, pointers may be NULL */
+    int ranks_on_host; /* that share this host's memory; 0: not known, so 1 */
+};
+
+/* For wires without ranks to split. */
+pt_status_t pt_wire_group_new(int rank, int size, pt_wire_group_t **out);
+/* Leaves by _exit. */
+void pt_wire_leave(pt_wire_t *wire, int exit_code);
+
+#endif

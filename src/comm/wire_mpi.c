@@ -1,0 +1,300 @@
+/* The wire over MPI: the only file of src/comm that calls it. */
+#include "penta/alloc.h"
+#include "src/comm/private.h"
+
+#include <mpi.h>
+#include <dlfcn.h>
+#include <string.h>
+
+_Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "a ticket holds a request");
+_Static_assert(sizeof(MPI_Count) == sizeof(int64_t), "counts are passed as they are");
+_Static_assert(sizeof(MPI_Aint) == sizeof(int64_t), "starts are passed as they are");
+
+typedef struct mpi_group {
+    pt_wire_group_t group;
+    MPI_Comm comm;
+} mpi_group_t;
+
+static pt_status_t check(int code, const char *what)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length;
+
+    if (code == MPI_SUCCESS)
+        return PT_OK;
+    MPI_Error_string(code, text, &length);
+    return PT_FAIL(PT_INTERNAL, "%s failed: %s", what, text);
+}
+
+#define TRY_MPI(call) PT_TRY(check((call), #call))
+
+/* ---- the hook ----------------------------------------------------------------------------- */
+
+unsigned ucp_worker_progress(void *worker);
+
+/* MPICH over UCX spins in this function whenever it waits, and calls it through the dynamic
+ * linker: the program's own definition is found first. It yields and sleeps while one of our
+ * waits or a blocking library call is under way. Other MPI libraries never call it. */
+unsigned ucp_worker_progress(void *worker)
+{
+    static unsigned (*next)(void *);
+    unsigned moved;
+
+    if (!next)
+        *(void **)&next = dlsym(RTLD_NEXT, "ucp_worker_progress");
+    moved = next ? next(worker) : 0;
+    pt_wait_polled(moved != 0);
+    return moved;
+}
+
+/* ---- groups ------------------------------------------------------------------------------- */
+
+static pt_status_t fill_group(mpi_group_t *group)
+{
+    TRY_MPI(MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
+    TRY_MPI(MPI_Comm_rank(group->comm, &group->group.rank));
+    TRY_MPI(MPI_Comm_size(group->comm, &group->group.size));
+    return PT_OK;
+}
+
+static pt_status_t split(mpi_group_t *parent, pt_comm_place_t place, const char *name,
+                         mpi_group_t *group)
+{
+    int color = place.color < 0 ? MPI_UNDEFINED : place.color;
+
+    TRY_MPI(MPI_Comm_split(parent->comm, color, place.rank, &group->comm));
+    if (group->comm == MPI_COMM_NULL)
+        return PT_OK;
+    TRY_MPI(MPI_Comm_set_name(group->comm, name));
+    return fill_group(group);
+}
+
+static pt_status_t mpi_split(pt_wire_t *wire, pt_wire_group_t *parent,
+                             pt_comm_place_t place, const char *name,
+                             pt_wire_group_t **out)
+{
+    mpi_group_t *group = NULL;
+    pt_status_t status;
+
+    (void)wire;
+    *out = NULL;
+    PT_TRY(PT_NEW("group of ranks", 1, &group));
+    group->comm = MPI_COMM_NULL;
+    pt_comm_blocking_begin();
+    status = split((mpi_group_t *)parent, place, name, group);
+    pt_comm_blocking_end();
+    if (status == PT_OK && group->comm != MPI_COMM_NULL)
+        *out = &group->group;
+    else
+        pt_free(group);
+    return status;
+}
+
+static void mpi_free_group(pt_wire_t *wire, pt_wire_group_t *group)
+{
+    mpi_group_t *g = (mpi_group_t *)group;
+
+    (void)wire;
+    if (!pt_error_is_fatal()) {
+        pt_comm_blocking_begin();
+        MPI_Comm_free(&g->comm);
+        pt_comm_blocking_end();
+    }
+    pt_free(g);
+}
+
+static void mpi_close(pt_wire_t *wire)
+{
+    mpi_free_group(wire, wire->world);
+    pt_free(wire);
+}
+
+static void *mpi_comm(pt_wire_group_t *group)
+{
+    return &((mpi_group_t *)group)->comm;
+}
+
+/* ---- transfers ---------------------------------------------------------------------------- */
+
+/* Bits of an element: for moving. */
+static MPI_Datatype carrier(pt_dtype_t dtype)
+{
+    switch (pt_dtype_size(dtype)) {
+    case 8: return MPI_UINT64_T;
+    case 4: return MPI_UINT32_T;
+    case 2: return MPI_UINT16_T;
+    default: return MPI_BYTE;
+    }
+}
+
+/* Values of an element: for comparing and adding. */
+static MPI_Datatype number(pt_dtype_t dtype)
+{
+    switch (dtype) {
+    case PT_F64: return MPI_DOUBLE;
+    case PT_F32: return MPI_FLOAT;
+    case PT_I64: return MPI_INT64_T;
+    case PT_I32: return MPI_INT32_T;
+    default: return MPI_DATATYPE_NULL; /* refused before; MPI would say so again */
+    }
+}
+
+static pt_status_t start_reduction(const mpi_group_t *group, const pt_wire_move_t *move,
+                                   MPI_Request *request)
+{
+    const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
+    MPI_Op op = move->kind == PT_MAX ? MPI_MAX : MPI_SUM;
+
+    TRY_MPI(MPI_Iallreduce_c(send, move->recv, move->count, number(move->dtype), op,
+                             group->comm, request));
+    return PT_OK;
+}
+
+static pt_status_t start_all_gather(const mpi_group_t *group,
+                                    const pt_wire_move_t *move, MPI_Request *request)
+{
+    MPI_Datatype type = carrier(move->dtype);
+    const char *own = (char *)move->recv + (int64_t)group->group.rank * move->count *
+                                               (int64_t)pt_dtype_size(move->dtype);
+    const void *send = move->send == own ? MPI_IN_PLACE : move->send;
+
+    TRY_MPI(MPI_Iallgather_c(send, move->count, type, move->recv, move->count, type,
+                             group->comm, request));
+    return PT_OK;
+}
+
+static pt_status_t start_all_to_all(const mpi_group_t *group,
+                                    const pt_wire_move_t *move, MPI_Request *request)
+{
+    MPI_Datatype type = carrier(move->dtype);
+    const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
+
+    if (move->send_counts)
+        TRY_MPI(MPI_Ialltoallv_c(move->send, move->send_counts, move->send_starts, type,
+                                 move->recv, move->recv_counts, move->recv_starts, type,
+                                 group->comm, request));
+    else
+        TRY_MPI(MPI_Ialltoall_c(send, move->count, type, move->recv, move->count, type,
+                                group->comm, request));
+    return PT_OK;
+}
+
+static pt_status_t start(const mpi_group_t *group, const pt_wire_move_t *move,
+                         MPI_Request *request)
+{
+    MPI_Datatype type = carrier(move->dtype);
+    MPI_Comm comm = group->comm;
+
+    switch (move->kind) {
+    case PT_SEND:
+        TRY_MPI(MPI_Isend_c(move->send, move->count, type, move->peer, move->tag, comm,
+                            request));
+        return PT_OK;
+    case PT_RECV:
+        TRY_MPI(MPI_Irecv_c(move->recv, move->count, type, move->peer, move->tag, comm,
+                            request));
+        return PT_OK;
+    case PT_BROADCAST:
+        TRY_MPI(MPI_Ibcast_c(move->recv, move->count, type, move->peer, comm, request));
+        return PT_OK;
+    case PT_WIRE_BARRIER: TRY_MPI(MPI_Ibarrier(comm, request)); return PT_OK;
+    case PT_WIRE_GATHER:
+        TRY_MPI(MPI_Igather_c(move->send, move->count, type, move->recv, move->count,
+                              type, move->peer, comm, request));
+        return PT_OK;
+    case PT_ALL_GATHER: return start_all_gather(group, move, request);
+    case PT_ALL_TO_ALL: return start_all_to_all(group, move, request);
+    default: return start_reduction(group, move, request);
+    }
+}
+
+static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    (void)wire;
+    PT_TRY(start((mpi_group_t *)ticket->group, &ticket->move, &request));
+    memcpy(&ticket->handle, &request, sizeof request);
+    return PT_OK;
+}
+
+static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *done)
+{
+    const pt_wire_move_t *move = &ticket->move;
+    MPI_Request request;
+    MPI_Status status;
+    MPI_Count received;
+    int flag = 0;
+
+    (void)wire;
+    memcpy(&request, &ticket->handle, sizeof request);
+    TRY_MPI(MPI_Test(&request, &flag, &status));
+    memcpy(&ticket->handle, &request, sizeof request);
+    *done = flag != 0;
+    if (!*done || move->kind != PT_RECV)
+        return PT_OK;
+    TRY_MPI(MPI_Get_elements_x(&status, carrier(move->dtype), &received));
+    PT_CHECK(received == move->count, PT_INTERNAL,
+             "a message of %lld elements from rank %d meets a receive of %lld, tag %d",
+             (long long)received, move->peer, (long long)move->count, move->tag);
+    return PT_OK;
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+static void mpi_abort(pt_wire_t *wire, int exit_code)
+{
+    MPI_Abort(((mpi_group_t *)wire->world)->comm, exit_code);
+    pt_wire_leave(wire, exit_code);
+}
+
+static const pt_wire_ops_t mpi_ops = {
+    .name = "mpi",
+    .close = mpi_close,
+    .split = mpi_split,
+    .free_group = mpi_free_group,
+    .start = mpi_start,
+    .test = mpi_test,
+    .mpi = mpi_comm,
+    .abort = mpi_abort,
+};
+
+static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, int *ranks_on_host)
+{
+    MPI_Comm host;
+
+    TRY_MPI(MPI_Comm_dup(comm, &world->comm));
+    PT_TRY(fill_group(world));
+    TRY_MPI(MPI_Comm_set_name(world->comm, "penta world"));
+    TRY_MPI(MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                                &host));
+    TRY_MPI(MPI_Comm_size(host, ranks_on_host));
+    pt_wait_set_ranks(*ranks_on_host);
+    TRY_MPI(MPI_Comm_free(&host));
+    return PT_OK;
+}
+
+pt_status_t pt_wire_open_mpi(void *mpi_comm_pointer, pt_wire_t **out)
+{
+    pt_wire_t *wire = NULL;
+    mpi_group_t *world = NULL;
+    pt_status_t status = PT_OK;
+
+    *out = NULL;
+    PT_TRY(PT_NEW("MPI wire", 1, &wire));
+    PT_TRY_GOTO(release, PT_NEW("group of ranks", 1, &world));
+    wire->ops = &mpi_ops;
+    wire->world = &world->group;
+    wire->moves_data = true;
+    pt_comm_blocking_begin();
+    status = open_world(*(MPI_Comm *)mpi_comm_pointer, world, &wire->ranks_on_host);
+    pt_comm_blocking_end();
+    if (status != PT_OK)
+        goto release;
+    *out = wire;
+    return PT_OK;
+release:
+    pt_free(world);
+    pt_free(wire);
+    return status;
+}

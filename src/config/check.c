@@ -1,0 +1,397 @@
+/* All rules between options, and the texts that have a syntax of their own. Each message names the
+ * values, where they came from, and the nearest that works. */
+#include "src/config/private.h"
+#include "penta/log.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ID(section, key) PT_OPTION_##section##_##key
+/* CITE(0, train, steps) needs `char cited[N][PT_CITED]` in scope. */
+#define CITE(slot, section, key)                                                       \
+    pt_cite(config, ID(section, key), cited[slot], sizeof cited[slot])
+#define FAIL(...) PT_FAIL_COMMON(PT_CONFIG, __VA_ARGS__)
+
+const char *pt_cite(const pt_config_t *config, pt_option_id_t id, char *buffer,
+                    size_t size)
+{
+    const pt_option_t *row = pt_option(id);
+    char value[PT_CITED], shown[PT_SHOWN];
+
+    if (row->type == PT_TYPE_TEXT)
+        pt_show(pt_option_view(config, row), shown, sizeof shown);
+    else
+        pt_show(pt_config_value(config, id, value, sizeof value), shown, sizeof shown);
+    snprintf(buffer, size, "%s.%s=%s (%s)", row->section, row->key, shown,
+             config->origin[id]);
+    return buffer;
+}
+
+/* ---- Texts ---- */
+
+pt_status_t pt_config_recompute(const pt_config_t *config, int *every)
+{
+    const char *text = config->parallel.recompute;
+    char cited[2][PT_CITED], nearest[32];
+    int64_t k;
+
+    *every = 0;
+    if (strcmp(text, "none") == 0)
+        return PT_OK;
+    if (strcmp(text, "selective") == 0 || strcmp(text, "full") == 0) {
+        *every = text[0] == 's' ? -1 : 1;
+        return PT_OK;
+    }
+    if (strncmp(text, "every:", 6) == 0 && pt_text_int(text + 6, &k)) {
+        if (k < 1 || k > config->model.layers)
+            return FAIL("%s: K must be 1 to the number of layers, %s",
+                        CITE(0, parallel, recompute), CITE(1, model, layers));
+        *every = (int)k;
+        return PT_OK;
+    }
+    if (pt_nearest_word("none|selective|full|every:K", text, nearest, sizeof nearest))
+        return FAIL("%s: none, selective, full or every:K; maybe: %s?",
+                    CITE(0, parallel, recompute), nearest);
+    return FAIL("%s: none, selective, full or every:K with a number K",
+                CITE(0, parallel, recompute));
+}
+
+/* [HH:]MM:SS; false unless exactly that. */
+static bool read_time(const char *text, double *sec)
+{
+    int64_t part[3];
+    int parts = 0;
+
+    for (;;) {
+        size_t digits = strspn(text, "0123456789");
+        char number[8];
+
+        if (digits == 0 || digits >= sizeof number || parts == 3)
+            return false;
+        snprintf(number, sizeof number, "%.*s", (int)digits, text);
+        if (!pt_text_int(number, &part[parts++]))
+            return false;
+        text += digits;
+        if (!*text)
+            break;
+        if (*text++ != ':')
+            return false;
+    }
+    if (parts < 2 || part[parts - 1] > 59 || (parts == 3 && part[1] > 59))
+        return false;
+    *sec = (double)part[parts - 1] + 60.0 * (double)part[parts - 2] +
+           (parts == 3 ? 3600.0 * (double)part[0] : 0);
+    return *sec > 0;
+}
+
+double pt_config_time_limit_sec(const pt_config_t *config)
+{
+    double sec = 0;
+
+    return read_time(config->run.time_limit, &sec) ? sec : 0;
+}
+
+static bool read_split(const char *text, double share[2])
+{
+    const char *comma = strchr(text, ',');
+    char first[64];
+
+    if (!comma || comma - text >= (ptrdiff_t)sizeof first)
+        return false;
+    snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
+    return pt_text_double(first, &share[0]) && pt_text_double(comma + 1, &share[1]);
+}
+
+void pt_config_split(const pt_config_t *config, double *train, double *validation)
+{
+    double share[2] = {1, 0};
+
+    (void)read_split(config->data.split, share);
+    *train = share[0];
+    *validation = share[1];
+}
+
+/* ---- Model ---- */
+
+static int64_t nearest_divisor(int64_t n, int64_t wanted)
+{
+    int64_t best = 1;
+
+    for (int64_t d = 1; d <= n; d++)
+        if (n % d == 0 && llabs(d - wanted) <= llabs(best - wanted))
+            best = d;
+    return best;
+}
+
+static pt_status_t check_heads(const pt_config_t *config)
+{
+    int64_t heads = config->model.heads, kv = config->model.kv_heads;
+    int64_t width = config->model.head_dim;
+    double rotating = (double)width * config->model.rotary_fraction;
+    double columns, fraction;
+    char cited[3][PT_CITED];
+
+    if (kv > heads || heads % kv != 0)
+        return FAIL("%s must divide %s: nearest is %lld", CITE(0, model, kv_heads),
+                    CITE(1, model, heads), (long long)nearest_divisor(heads, kv));
+    if (config->model.positions != 2)
+        return PT_OK;
+    if (width % 2 != 0)
+        return FAIL("%s must be even for rotary positions: nearest is %lld",
+                    CITE(0, model, head_dim), (long long)(width + 1));
+    /* Not below the number of columns by an ulp either, so that cutting and rounding agree. */
+    columns = fmax(2 * round(rotating / 2), 2);
+    fraction = columns / (double)width;
+    if (fraction * (double)width < columns)
+        fraction = nextafter(fraction, 2);
+    if (rotating < columns || rotating > columns + 1e-3)
+        return FAIL(
+            "%s of %s must be an even number of columns, at least 2: nearest is %.17g",
+            CITE(0, model, rotary_fraction), CITE(1, model, head_dim), fraction);
+    if (config->model.rotary_base <= 1)
+        return FAIL("%s must be above 1; 10000 is common", CITE(0, model, rotary_base));
+    return PT_OK;
+}
+
+static pt_status_t check_model(const pt_config_t *config)
+{
+    char cited[2][PT_CITED];
+
+    PT_TRY(check_heads(config));
+    if (config->train.sequence > config->model.max_positions)
+        return FAIL("%s is longer than %s: lower the first or raise the second%s",
+                    CITE(0, train, sequence), CITE(1, model, max_positions),
+                    config->model.positions == 2 ? " (which costs nothing)" : "");
+    if (config->data.path[0] && config->model.vocab < 256)
+        return FAIL("%s is too small for %s: one token a byte needs 256",
+                    CITE(0, model, vocab), CITE(1, data, format));
+    return PT_OK;
+}
+
+/* ---- Sizes ---- */
+
+static pt_status_t check_sizes(const pt_config_t *config)
+{
+    int64_t rows = config->train.micro_batch * config->train.sequence, tokens, all,
+            width, values;
+    char cited[3][PT_CITED];
+
+    if (rows > INT32_MAX)
+        return FAIL("%s times %s makes %lld rows; at most %d",
+                    CITE(0, train, micro_batch), CITE(1, train, sequence),
+                    (long long)rows, INT32_MAX);
+    if (__builtin_mul_overflow(config->train.global_batch, config->train.sequence,
+                               &tokens) ||
+        __builtin_mul_overflow(tokens, config->train.steps, &all))
+        return FAIL("%s times %s times %s: more tokens than 64 bits can count",
+                    CITE(0, train, global_batch), CITE(1, train, sequence),
+                    CITE(2, train, steps));
+    width = config->model.heads * config->model.head_dim;
+    if (width < 2 * config->model.ffn)
+        width = 2 * config->model.ffn;
+    if (width < config->model.vocab)
+        width = config->model.vocab;
+    /* Activations are bytes in int64; a layer has less than 64 such rows of 8 bytes. */
+    if (__builtin_mul_overflow(rows, width, &values) ||
+        __builtin_mul_overflow(values, 64 * 8 * config->model.layers, &values))
+        return FAIL("%s times %s: activations of more bytes than 64 bits can count",
+                    CITE(0, train, micro_batch), CITE(1, train, sequence));
+    return PT_OK;
+}
+
+/* ---- Layout ---- */
+
+static pt_status_t check_order(const pt_config_t *config)
+{
+    static const char axes[] = "tensor|context|pipeline|data";
+    const char *at = config->parallel.order;
+    char cited[1][PT_CITED], axis[32], word[32];
+    int seen = 0, count = 0;
+
+    for (;; at++) {
+        size_t length = strcspn(at, ",");
+
+        snprintf(axis, sizeof axis, "%.*s", (int)length, at);
+        for (int i = 0; pt_choice_word(axes, i, word, sizeof word); i++)
+            if (length == strlen(word) && strcmp(axis, word) == 0)
+                seen |= 1 << i;
+        count++;
+        at += length;
+        if (!*at)
+            break;
+    }
+    if (seen != 15 || count != 4)
+        return FAIL(
+            "%s must name tensor, context, pipeline and data once each, innermost "
+            "first, such as tensor,context,pipeline,data",
+            CITE(0, parallel, order));
+    return PT_OK;
+}
+
+static pt_status_t check_parallel(const pt_config_t *config)
+{
+    static const pt_option_id_t axes[] = {ID(parallel, tensor), ID(parallel, context),
+                                          ID(parallel, pipeline), ID(parallel, expert),
+                                          ID(parallel, expert_tensor)};
+    char cited[1][PT_CITED];
+    int every;
+
+    for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
+        const pt_option_t *row = pt_option(axes[i]);
+
+        if (*(const int64_t *)pt_option_view(config, row) != 1)
+            return FAIL("%s: this version has no %s parallelism: set it to 1; more "
+                        "ranks serve as "
+                        "replicas (parallel.data)",
+                        pt_cite(config, axes[i], cited[0], sizeof cited[0]), row->key);
+    }
+    PT_TRY(check_order(config));
+    if (config->run.device == 2)
+        return FAIL("%s: this version computes on cpu", CITE(0, run, device));
+    return pt_config_recompute(config, &every);
+}
+
+/* ---- Training ---- */
+
+static pt_status_t check_schedule(const pt_config_t *config)
+{
+    int64_t all =
+        config->train.decay_steps ? config->train.decay_steps : config->train.steps;
+    char cited[3][PT_CITED];
+
+    if (config->train.min_lr > config->train.lr)
+        return FAIL("%s is above %s", CITE(0, train, min_lr), CITE(1, train, lr));
+    if (config->train.warmup > all)
+        return FAIL("%s is longer than the schedule, %s", CITE(0, train, warmup),
+                    config->train.decay_steps ? CITE(1, train, decay_steps)
+                                              : CITE(1, train, steps));
+    if (config->train.decay == PT_DECAY_WSD &&
+        config->train.wsd_decay > all - config->train.warmup)
+        return FAIL("%s and %s are longer than the schedule of %lld steps: nearest is "
+                    "train.wsd_decay=%lld",
+                    CITE(0, train, wsd_decay), CITE(1, train, warmup), (long long)all,
+                    (long long)(all - config->train.warmup));
+    return PT_OK;
+}
+
+/* Kingma, Ba 2015, theorem 4.1: Adam needs beta1^2 < sqrt(beta2). */
+static pt_status_t check_betas(const pt_config_t *config)
+{
+    double beta1 = config->train.beta1, beta2 = config->train.beta2;
+    char cited[2][PT_CITED];
+
+    if (beta1 > 0 && beta1 * beta1 >= sqrt(beta2))
+        return FAIL("%s is too large for %s: AdamW needs beta1^2 < sqrt(beta2)%s",
+                    CITE(0, train, beta1), CITE(1, train, beta2),
+                    beta2 * beta2 < sqrt(beta1) ? "; are they swapped?" : "");
+    return PT_OK;
+}
+
+static pt_status_t check_data(const pt_config_t *config)
+{
+    double share[2];
+    const char *path = config->data.path;
+    size_t length = strlen(path);
+    char cited[2][PT_CITED];
+
+    if (!read_split(config->data.split, share))
+        return FAIL("%s must be two numbers, TRAIN,VALIDATION, such as 0.95,0.05",
+                    CITE(0, data, split));
+    if (share[0] < 0 || share[0] > 1 || share[1] < 0 || share[1] > 1 ||
+        share[0] + share[1] > 1 + 1e-12)
+        return FAIL("%s: shares must be 0 to 1, their sum at most 1; nearest is %g,%g",
+                    CITE(0, data, split), fmin(fmax(share[0], 0), 1),
+                    fmin(fmax(share[1], 0), 1 - fmin(fmax(share[0], 0), 1)));
+    if (share[0] == 0)
+        return FAIL("%s leaves nothing to train on", CITE(0, data, split));
+    if (config->run.eval_every > 0 && share[1] == 0)
+        return FAIL("%s needs a validation share, but %s has none",
+                    CITE(0, run, eval_every), CITE(1, data, split));
+    if (length > 0 && (path[0] == ',' || path[length - 1] == ',' || strstr(path, ",,")))
+        return FAIL("%s: an empty name between commas", CITE(0, data, path));
+    return PT_OK;
+}
+
+static pt_status_t check_run(const pt_config_t *config)
+{
+    const char *resume = config->checkpoint.resume;
+    char cited[1][PT_CITED], nearest[32];
+    double sec;
+
+    if (!resume[0])
+        return FAIL("%s: auto, none or the name of a checkpoint",
+                    CITE(0, checkpoint, resume));
+    if (strcmp(resume, "auto") != 0 && strcmp(resume, "none") != 0 &&
+        !strpbrk(resume, "/.") &&
+        pt_nearest_word("auto|none", resume, nearest, sizeof nearest))
+        return FAIL("%s: maybe: %s? (a file of that name: ./%.40s)",
+                    CITE(0, checkpoint, resume), nearest, resume);
+    if (!config->run.dir[0])
+        return FAIL("%s: a run needs a directory; . is the working directory",
+                    CITE(0, run, dir));
+    if (config->run.time_limit[0] && !read_time(config->run.time_limit, &sec))
+        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 23:50:00 or 90:00",
+                    CITE(0, run, time_limit));
+    return PT_OK;
+}
+
+pt_status_t pt_config_check(const pt_config_t *config)
+{
+    PT_TRY(check_model(config));
+    PT_TRY(check_sizes(config));
+    PT_TRY(check_parallel(config));
+    PT_TRY(check_schedule(config));
+    PT_TRY(check_betas(config));
+    PT_TRY(check_data(config));
+    return check_run(config);
+}
+
+/* ---- Ranks ---- */
+
+static pt_status_t check_axes(const pt_config_t *config, int ranks)
+{
+    int64_t fixed = 1, replicas = config->parallel.data, nearest;
+    char cited[1][PT_CITED];
+
+    if (__builtin_mul_overflow(config->parallel.tensor, config->parallel.context,
+                               &fixed) ||
+        __builtin_mul_overflow(fixed, config->parallel.pipeline, &fixed) ||
+        fixed > ranks || ranks % fixed != 0) {
+        nearest = fixed > 0 && fixed <= ranks ? ranks / fixed * fixed : fixed;
+        return FAIL("parallel.tensor*context*pipeline=%lld must divide the number of "
+                    "ranks, %d: "
+                    "nearest number of ranks is %lld",
+                    (long long)fixed, ranks, (long long)nearest);
+    }
+    if (replicas != 0 && replicas != ranks / fixed)
+        return FAIL("%s does not fit %d ranks: leave it out or set it to %lld, or "
+                    "start %lld ranks",
+                    CITE(0, parallel, data), ranks, (long long)(ranks / fixed),
+                    (long long)(replicas * fixed));
+    return PT_OK;
+}
+
+pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks)
+{
+    char cited[2][PT_CITED];
+    int64_t replicas, share;
+
+    if (ranks < 1)
+        return FAIL("%d ranks: at least 1 is needed", ranks);
+    if (config->parallel.ranks != 0 && config->parallel.ranks != ranks)
+        return FAIL("%s, but there are %d ranks: leave it out, it is for penta plan",
+                    CITE(0, parallel, ranks), ranks);
+    PT_TRY(check_axes(config, ranks));
+    replicas = ranks / (config->parallel.tensor * config->parallel.context *
+                        config->parallel.pipeline);
+    share = (config->train.global_batch + replicas - 1) / replicas;
+    if (config->train.micro_batch > share)
+        pt_log_root(PT_LOG_WARN,
+                    "%s is more than the %lld sequences of a replica (%s over %lld): "
+                    "the rest is computed for nothing",
+                    CITE(0, train, micro_batch), (long long)share,
+                    CITE(1, train, global_batch), (long long)replicas);
+    return PT_OK;
+}

@@ -1,0 +1,246 @@
+/* Rank 0's part: file, environment and arguments become one text. It is made of blocks:
+ *
+ *   \001file NAME           the file's bytes follow
+ *   \001environment         lines section.key=value
+ *   \001command line        lines section.key=value
+ *   \001json NAME           the bytes of config.json, up to the end
+ *
+ * in the order of precedence. Text before any block is INI text, so an archived configuration is
+ * itself a gathered text. */
+#include "src/config/private.h"
+#include "penta/alloc.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
+
+extern char **environ;
+
+pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
+                         size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    pt_status_t status;
+    char *text = NULL, shown[PT_CITED];
+    int error;
+
+    *out = NULL;
+    if (!file)
+        return PT_FAIL_COMMON(PT_CONFIG, "%s %s: cannot open it: %s", what,
+                              pt_show(path, shown, sizeof shown), strerror(errno));
+    PT_TRY_GOTO(close_file, PT_NEW("file text", limit + 2, &text));
+    errno = 0;
+    *length = fread(text, 1, limit + 1, file);
+    error = errno;
+    status = PT_OK;
+    if (ferror(file))
+        status = PT_FAIL_COMMON(error == EISDIR ? PT_CONFIG : PT_IO,
+                                "%s %s: cannot read it: %s", what,
+                                pt_show(path, shown, sizeof shown), strerror(error));
+    else if (*length > limit)
+        status = PT_FAIL_COMMON(PT_CONFIG,
+                                "%s %s: more than %zu bytes: is this the right file?",
+                                what, pt_show(path, shown, sizeof shown), limit);
+    else if (memchr(text, '\0', *length))
+        status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: holds a NUL byte: not a text file",
+                                what, pt_show(path, shown, sizeof shown));
+    if (status != PT_OK)
+        goto close_file;
+    *out = text;
+    text = NULL;
+close_file:
+    pt_free(text);
+    (void)fclose(file);
+    return status;
+}
+
+static pt_status_t add_file(pt_string_t *out, const char *path)
+{
+    size_t length;
+    char *text, *mark;
+    int line = 1;
+
+    if (strlen(path) >= PT_CONFIG_TEXT || strpbrk(path, "\n\001"))
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "the name of the configuration file is too long or "
+                              "holds control characters");
+    PT_TRY(pt_file_read(path, "configuration file", FILE_LIMIT, &text, &length));
+    mark = strchr(text, PT_MARK); /* would end the block */
+    if (mark) {
+        for (const char *c = text; c < mark; c++)
+            line += *c == '\n';
+        pt_free(text);
+        return PT_FAIL_COMMON(PT_CONFIG, "%s:%d: byte 0x01: not a text file?", path,
+                              line);
+    }
+    pt_string_add(out, "%cfile %s\n", PT_MARK, path);
+    pt_string_add_bytes(out, text, length);
+    pt_string_add(out, "\n");
+    pt_free(text);
+    return PT_OK;
+}
+
+/* One line, whatever the value holds. */
+static pt_status_t add_value(pt_string_t *out, const char *origin, const char *dotted,
+                             const char *value)
+{
+    const char *dot = strchr(dotted, '.');
+    char section[64] = "", decoded[PT_CONFIG_TEXT], shown[PT_SHOWN];
+    char *quoted;
+    const pt_option_t *row;
+
+    if (dot)
+        snprintf(section, sizeof section, "%.*s", (int)(dot - dotted), dotted);
+    PT_TRY(pt_option_lookup(section, dot ? dot + 1 : dotted, origin, &row));
+    if (!pt_unquote(value, decoded, sizeof decoded))
+        return PT_FAIL_COMMON(
+            PT_CONFIG, "%s: %s=%s: %s", origin, dotted,
+            pt_show(value, shown, sizeof shown),
+            strlen(value) >= PT_CONFIG_TEXT
+                ? "too long; at most 4095 bytes"
+                : "broken quotes; inside \"...\" write \\\" \\\\ \\n \\t \\xHH");
+    PT_TRY(PT_NEW("value", 4 * PT_CONFIG_TEXT, &quoted));
+    pt_string_add(out, "%s.%s=%s\n", row->section, row->key,
+                  pt_quote(decoded, quoted, 4 * PT_CONFIG_TEXT));
+    pt_free(quoted);
+    return PT_OK;
+}
+
+static void variable_name(const pt_option_t *row, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "PENTA_%s_%s", row->section, row->key);
+    for (char *c = buffer; *c; c++)
+        *c = (char)toupper((unsigned char)*c);
+}
+
+/* Variables that look like options but are none. Others that begin with PENTA_ are not ours to
+ * judge: PENTA_FAULT, PENTA_TEST_…, or what a site sets. */
+static pt_status_t check_variable(const char *variable)
+{
+    char dotted[96], name[96];
+    size_t length = strcspn(variable, "=");
+    const pt_option_t *nearest;
+    int distance;
+    bool is_ours = false;
+    char *cut;
+
+    if (strncmp(variable, "PENTA_", 6) != 0 || length >= sizeof dotted)
+        return PT_OK;
+    snprintf(dotted, sizeof dotted, "%.*s", (int)length - 6, variable + 6);
+    for (char *c = dotted; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    cut = strchr(dotted, '_');
+    if (!cut)
+        return PT_OK;
+    *cut = '\0';
+    if (pt_option_find(dotted, cut + 1) || strcmp(dotted, "test") == 0)
+        return PT_OK;
+    for (int i = 0; i < pt_section_count(); i++)
+        is_ours = is_ours || strcmp(pt_section_name(i), dotted) == 0;
+    *cut = '.';
+    nearest = pt_nearest_option(dotted, &distance);
+    if (!is_ours && distance > 2)
+        return PT_OK;
+    variable_name(nearest, name, sizeof name);
+    return PT_FAIL_COMMON(PT_CONFIG, "environment: %.*s: no such option; maybe: %s?",
+                          (int)length, variable, name);
+}
+
+static pt_status_t add_environment(pt_string_t *out)
+{
+    char name[96], origin[128], dotted[96];
+
+    pt_string_add(out, "%cenvironment\n", PT_MARK);
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        const pt_option_t *row = pt_option((pt_option_id_t)i);
+        const char *value;
+
+        variable_name(row, name, sizeof name);
+        value = getenv(name);
+        if (!value || !*value)
+            continue;
+        snprintf(origin, sizeof origin, "environment %s", name);
+        snprintf(dotted, sizeof dotted, "%s.%s", row->section, row->key);
+        PT_TRY(add_value(out, origin, dotted, value));
+    }
+    for (char **variable = environ; variable && *variable; variable++)
+        PT_TRY(check_variable(*variable));
+    return PT_OK;
+}
+
+static pt_status_t add_argument(pt_string_t *out, const char *argument)
+{
+    const char *equals = strchr(argument, '='), *value;
+    char dotted[128], shown[PT_SHOWN];
+    size_t length;
+
+    pt_show(argument, shown, sizeof shown);
+    if (argument[0] == '-')
+        return PT_FAIL_COMMON(
+            PT_CONFIG,
+            "command line: %s: there are no such flags; options are written "
+            "section.key=value, such as train.steps=100",
+            shown);
+    if (!equals)
+        return PT_FAIL_COMMON(
+            PT_CONFIG,
+            "command line: %s: not section.key=value (one configuration file "
+            "may stand before the first of these)",
+            shown);
+    length = (size_t)(equals - argument);
+    while (length > 0 && argument[length - 1] == ' ')
+        length--;
+    if (length >= sizeof dotted)
+        return PT_FAIL_COMMON(PT_CONFIG, "command line: %s: no such option", shown);
+    snprintf(dotted, sizeof dotted, "%.*s", (int)length, argument);
+    value = equals + 1 + strspn(equals + 1, " ");
+    return add_value(out, "command line", dotted, value);
+}
+
+/* config.json, unless every value it could give is given otherwise: a run can be repeated from its
+ * config.resolved.ini alone. */
+static pt_status_t add_json(pt_string_t *out)
+{
+    pt_json_text_t none;
+    pt_config_t *config;
+    pt_status_t status;
+    size_t length;
+    char *text = NULL;
+
+    PT_TRY(out->status);
+    PT_TRY(PT_NEW("configuration", 1, &config));
+    PT_TRY_GOTO(free_config, pt_config_assemble(out->data, config, &none));
+    if (!config->model.config_json[0] || pt_model_is_complete(config))
+        goto free_config;
+    PT_TRY_GOTO(free_config, pt_file_read(config->model.config_json, "model.config_json",
+                                          JSON_LIMIT, &text, &length));
+    pt_string_add(out, "%cjson\n", PT_MARK);
+    pt_string_add_bytes(out, text, length);
+    pt_free(text);
+free_config:
+    pt_free(config);
+    return status;
+}
+
+pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], char **out)
+{
+    pt_string_t text = {0};
+    pt_status_t status;
+
+    *out = NULL;
+    if (file && *file)
+        PT_TRY_GOTO(free_text, add_file(&text, file));
+    PT_TRY_GOTO(free_text, add_environment(&text));
+    pt_string_add(&text, "%ccommand line\n", PT_MARK);
+    for (int i = 0; i < argc; i++)
+        PT_TRY_GOTO(free_text, add_argument(&text, argv[i]));
+    PT_TRY_GOTO(free_text, add_json(&text));
+    return pt_string_take(&text, out);
+free_text:
+    pt_free(text.data);
+    return status;
+}

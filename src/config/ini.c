@@ -1,0 +1,247 @@
+/* INI text through inih. inih gives no line numbers and cuts long lines, so lines are handed to it
+ * one by one from here, after a look at their length. */
+#include "src/config/private.h"
+#include "penta/alloc.h"
+
+#include <ctype.h>
+#include <ini.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { INI_LINE = 197 }; /* inih's buffer of 200 less "\r\n\0" */
+
+typedef struct ini_state {
+    const char *name, *text;
+    size_t length, at;
+    int line;
+    bool indented;     /* the line now read begins with a blank */
+    bool may_continue; /* inih would take an indented line as a continuation */
+    pt_config_t *config;
+    pt_string_t *unknown;
+    const pt_option_t *row; /* of the value being gathered; NULL: none, or unknown */
+    int first_line;
+    int seen[PT_OPTION_COUNT]; /* line, 0: not yet */
+    char value[PT_CONFIG_TEXT], piece[PT_CONFIG_TEXT];
+    pt_status_t status;
+} ini_state_t;
+
+static const char *place(const ini_state_t *state, int line, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s:%d", state->name, line);
+    return buffer;
+}
+
+static size_t line_length(const ini_state_t *state)
+{
+    const char *start = state->text + state->at;
+    const char *end = memchr(start, '\n', state->length - state->at);
+
+    return end ? (size_t)(end - start) : state->length - state->at;
+}
+
+static bool is_comment(const char *line, size_t length)
+{
+    while (length > 0 && isspace((unsigned char)*line))
+        line++, length--;
+    return length == 0 || *line == '#' || *line == ';';
+}
+
+static char *next_line(char *buffer, int size, void *user)
+{
+    ini_state_t *state = user;
+    size_t length = line_length(state), kept = length, blanks = 0;
+    const char *line = state->text + state->at;
+
+    if (state->at >= state->length)
+        return NULL;
+    state->line++;
+    while (blanks < length && isspace((unsigned char)line[blanks]))
+        blanks++;
+    state->indented = blanks > 0;
+    if (blanks < length && line[blanks] == '[' &&
+        !(state->indented && state->may_continue))
+        state->may_continue = false;
+    if (kept > (size_t)size - 2) /* only comments are this long */
+        kept = (size_t)size - 2;
+    memcpy(buffer, line, kept);
+    buffer[kept] = '\n';
+    buffer[kept + 1] = '\0';
+    state->at += length + (state->at + length < state->length);
+    return buffer;
+}
+
+static pt_status_t check_lines(ini_state_t *state)
+{
+    char where[PT_CONFIG_ORIGIN];
+
+    for (state->at = 0, state->line = 1; state->at < state->length; state->line++) {
+        const char *line = state->text + state->at;
+        size_t length = line_length(state), bare = length;
+
+        place(state, state->line, where, sizeof where);
+        if (bare > 0 && line[bare - 1] == '\r')
+            bare--;
+        for (size_t i = 0; i < bare; i++)
+            if ((unsigned char)line[i] < 0x20 && line[i] != '\t')
+                return PT_FAIL_COMMON(PT_CONFIG,
+                                      "%s: byte 0x%02x at column %zu: not a text file?",
+                                      where, (unsigned char)line[i], i + 1);
+        if (bare > INI_LINE && !is_comment(line, bare))
+            return PT_FAIL_COMMON(
+                PT_CONFIG,
+                "%s: line of %zu bytes; at most %d: go on with the value in indented "
+                "lines "
+                "below (lists: an element a line; other texts: parts in quotes)",
+                where, bare, INI_LINE);
+        state->at += length + 1;
+    }
+    return PT_OK;
+}
+
+static int ignore_value(void *user, const char *section, const char *key,
+                        const char *value)
+{
+    ini_state_t *state = user;
+
+    (void)section, (void)key, (void)value;
+    state->may_continue = true;
+    return 1;
+}
+
+/* Stores the value gathered so far. */
+static pt_status_t flush(ini_state_t *state)
+{
+    const pt_option_t *row = state->row;
+    char where[PT_CONFIG_ORIGIN];
+
+    state->row = NULL;
+    if (!row)
+        return PT_OK;
+    place(state, state->first_line, where, sizeof where);
+    return pt_option_store(state->config, row, state->value, where);
+}
+
+static pt_status_t decode(ini_state_t *state, const char *where, const char *spelling,
+                          char *out)
+{
+    char shown[PT_SHOWN];
+
+    if (!pt_unquote(spelling, out, PT_CONFIG_TEXT))
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "%s: %s.%s: broken quotes in %s; inside \"...\" write "
+                              "\\\" \\\\ \\n \\t \\xHH",
+                              where, state->row->section, state->row->key,
+                              pt_show(spelling, shown, sizeof shown));
+    return PT_OK;
+}
+
+/* Quoted parts are glued; others are a list's next elements, or words. */
+static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
+{
+    const pt_option_t *row = state->row;
+    size_t length = strlen(state->value), name = strcspn(spelling, " \t=:");
+    const char *after = spelling + name + strspn(spelling + name, " \t"), *glue = "";
+    char where[PT_CONFIG_ORIGIN], key[64];
+    pt_text_t value;
+
+    if (!row) /* of an unknown key of an archive */
+        return PT_OK;
+    place(state, state->line, where, sizeof where);
+    snprintf(key, sizeof key, "%.*s", (int)(name < 60 ? name : 60), spelling);
+    if (row->type != PT_TYPE_TEXT ||
+        (*after == '=' && pt_option_find(row->section, key)))
+        return PT_FAIL_COMMON(
+            PT_CONFIG,
+            "%s: an indented line goes on with the value of %s.%s, line %d; "
+            "begin keys in the first column",
+            where, row->section, row->key, state->first_line);
+    PT_TRY(decode(state, where, spelling, state->piece));
+    if (length > 0 && spelling[0] != '"') {
+        bool is_list = strchr(row->unit, ',') != NULL;
+
+        glue = !is_list ? " " : state->value[length - 1] == ',' ? "" : ",";
+    }
+    if (length + strlen(glue) + strlen(state->piece) >= PT_CONFIG_TEXT)
+        return PT_FAIL_COMMON(PT_CONFIG, "%s: %s.%s is too long; at most %d bytes",
+                              where, row->section, row->key, PT_CONFIG_TEXT - 1);
+    value = pt_text_init(state->value + length, sizeof state->value - length);
+    pt_text_add(&value, "%s%s", glue, state->piece);
+    return PT_OK;
+}
+
+static pt_status_t begin_value(ini_state_t *state, const char *section, const char *key,
+                               const char *value)
+{
+    char where[PT_CONFIG_ORIGIN];
+    const pt_option_t *row;
+
+    PT_TRY(flush(state));
+    place(state, state->line, where, sizeof where);
+    if (state->unknown && !pt_option_find(section, key)) {
+        pt_string_add(state->unknown, "%s.%s = %s\n", section, key, value);
+        return PT_OK;
+    }
+    if (!*section && !strchr(key, '.'))
+        return PT_FAIL_COMMON(PT_CONFIG, "%s: %.60s stands before any [section]", where,
+                              key);
+    PT_TRY(pt_option_lookup(section, key, where, &row));
+    if (state->seen[pt_option_id(row)])
+        return PT_FAIL_COMMON(PT_CONFIG, "%s: %s.%s is given twice, first in line %d",
+                              where, section, key, state->seen[pt_option_id(row)]);
+    state->seen[pt_option_id(row)] = state->first_line = state->line;
+    state->row = row;
+    return decode(state, where, value, state->value);
+}
+
+static int take_value(void *user, const char *section, const char *key,
+                      const char *value)
+{
+    ini_state_t *state = user;
+
+    if (state->status != PT_OK)
+        return 0;
+    if (state->indented && state->may_continue)
+        state->status = add_continuation(state, value);
+    else
+        state->status = begin_value(state, section, key, value);
+    state->may_continue = true;
+    return state->status == PT_OK;
+}
+
+/* inih's own verdict first, so that the earliest line is the one named. */
+static pt_status_t check_syntax(ini_state_t *state)
+{
+    char where[PT_CONFIG_ORIGIN];
+    int line;
+
+    state->at = 0, state->line = 0, state->may_continue = false;
+    line = ini_parse_stream(next_line, state, ignore_value, state);
+    if (line == 0)
+        return PT_OK;
+    place(state, line, where, sizeof where);
+    return PT_FAIL_COMMON(PT_CONFIG,
+                          "%s: neither [section] nor key = value nor a comment", where);
+}
+
+pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
+                        pt_config_t *config, pt_string_t *unknown)
+{
+    ini_state_t *state;
+    pt_status_t status;
+
+    PT_TRY(PT_NEW("ini parser", 1, &state));
+    state->name = name;
+    state->text = text;
+    state->length = length;
+    state->config = config;
+    state->unknown = unknown;
+    PT_TRY_GOTO(free_state, check_lines(state));
+    PT_TRY_GOTO(free_state, check_syntax(state));
+    state->at = 0, state->line = 0, state->may_continue = false;
+    (void)ini_parse_stream(next_line, state, take_value, state);
+    PT_TRY_GOTO(free_state, state->status);
+    PT_TRY_GOTO(free_state, flush(state));
+free_state:
+    pt_free(state);
+    return status;
+}

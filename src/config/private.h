@@ -1,0 +1,103 @@
+/* private.h — shared by the files of src/config only. */
+#ifndef PENTA_CONFIG_PRIVATE_H
+#define PENTA_CONFIG_PRIVATE_H
+
+#include "penta/config.h"
+
+enum { PT_SHOWN = 96, PT_CITED = 384 };
+
+/* Text that grows. The first failed allocation is kept in `status`; later additions do nothing. */
+typedef struct pt_string {
+    char *data; /* terminated once something was added; owned */
+    size_t length, size;
+    pt_status_t status;
+} pt_string_t;
+
+void pt_string_add(pt_string_t *string, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void pt_string_add_bytes(pt_string_t *string, const char *bytes, size_t count);
+/* Words of `text`, lines of at most `width` bytes, each begun with `indent`. */
+void pt_string_add_wrapped(pt_string_t *string, const char *indent, const char *text,
+                           size_t width);
+/* Hands the text over: *out to be freed with pt_free, NULL on failure. */
+pt_status_t pt_string_take(pt_string_t *string, char **out);
+
+/* ---- options.c ---- */
+int pt_section_count(void);
+const char *pt_section_name(int section);
+static inline void *pt_option_field(pt_config_t *config, const pt_option_t *row)
+{
+    return (char *)config + row->offset;
+}
+static inline const void *pt_option_view(const pt_config_t *config,
+                                         const pt_option_t *row)
+{
+    return (const char *)config + row->offset;
+}
+static inline pt_option_id_t pt_option_id(const pt_option_t *row)
+{
+    return (pt_option_id_t)(row - pt_option((pt_option_id_t)0));
+}
+/* Choice number `index` of "a|b|c" into buffer; false when there are fewer. */
+bool pt_choice_word(const char *choices, int index, char *buffer, size_t size);
+/* The row's allowed values in words: "1 to 100", "one of a|b". */
+const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size);
+/* Stores a decoded value, checked by its row. */
+pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
+                            const char *value, const char *origin);
+/* Finds the row of section.key or fails with the nearest name. */
+pt_status_t pt_option_lookup(const char *section, const char *key, const char *origin,
+                             const pt_option_t **out);
+/* The nearest of the words of "a|b|c" when near enough to be meant; else NULL. */
+const char *pt_nearest_word(const char *words, const char *word, char *buffer,
+                            size_t size);
+const pt_option_t *pt_nearest_option(const char *dotted, int *distance);
+
+/* ---- quote.c: how values are spelt ---- */
+/* Spelling in a file or argument -> value: "…" with \" \\ \n \t \xHH, or as it stands. False:
+ * broken quotes or longer than size - 1. */
+bool pt_unquote(const char *spelling, char *out, size_t size);
+/* Value -> spelling, quoted when it must be. Returns buffer. */
+const char *pt_quote(const char *value, char *buffer, size_t size);
+/* `key = value` in lines inih accepts, long ones as continuation lines. */
+void pt_string_add_value(pt_string_t *string, const char *key, const char *value);
+/* For messages: printable, shortened to fit. Returns buffer. */
+const char *pt_show(const char *text, char *buffer, size_t size);
+
+/* ---- ini.c ---- */
+/* Reads INI text [text, text + length) called `name` into config. The archive of another version
+ * may hold rows we do not have: they are added to `unknown` unless that is NULL. */
+pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
+                        pt_config_t *config, pt_string_t *unknown);
+
+/* ---- gather.c ---- */
+enum { PT_MARK = '\001' }; /* begins the line above a block of gathered text */
+pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
+                         size_t *length);
+
+/* ---- parse.c ---- */
+typedef struct pt_json_text {
+    const char *text; /* NULL: none was gathered */
+    size_t length;
+} pt_json_text_t;
+/* Defaults, then every block; no preset, no rules. */
+pt_status_t pt_config_assemble(const char *gathered, pt_config_t *out,
+                               pt_json_text_t *json);
+
+/* ---- fill.c, preset.c, hf.c ---- */
+/* Nothing of the model is left to a preset or config.json. */
+bool pt_model_is_complete(const pt_config_t *config);
+bool pt_model_is_given(const pt_config_t *config, pt_option_id_t id);
+pt_status_t pt_model_fill(pt_config_t *config, const pt_json_text_t *json);
+pt_status_t pt_preset_load(const char *name, const char *origin, pt_config_t *out);
+/* Sets model.* of `out` from a config.json; `dropout_given`: its dropout is overridden. */
+pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropout_given,
+                       pt_config_t *out);
+
+/* ---- check.c ---- */
+pt_status_t pt_config_check(const pt_config_t *config);
+/* "train.steps=10 (tiny.ini:4)"; returns buffer. */
+const char *pt_cite(const pt_config_t *config, pt_option_id_t id, char *buffer,
+                    size_t size);
+
+#endif

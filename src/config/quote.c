@@ -1,0 +1,157 @@
+/* How values are spelt in files and arguments. Plain text stands as it is; what inih or a line
+ * would spoil goes in quotes. */
+#include "src/config/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LINE_BYTES = 150 }; /* of a value in one line of a file: inih takes 197 in all */
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef", *found;
+
+    if (c >= 'A' && c <= 'F')
+        c = (char)(c - 'A' + 'a');
+    found = c ? strchr(digits, c) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+/* One character after a backslash; *text is moved past it. False: no such escape, or NUL. */
+static bool unescape(const char **text, char *out)
+{
+    const char *at = *text;
+    int high, low;
+
+    switch (*at) {
+    case '"':
+    case '\\': *out = *at; break;
+    case 'n': *out = '\n'; break;
+    case 't': *out = '\t'; break;
+    case 'x':
+        high = hex_digit(at[1]);
+        low = high < 0 ? -1 : hex_digit(at[2]);
+        if (low < 0 || high + low == 0)
+            return false;
+        *out = (char)(high * 16 + low);
+        at += 2;
+        break;
+    default: return false;
+    }
+    *text = at + 1;
+    return true;
+}
+
+bool pt_unquote(const char *spelling, char *out, size_t size)
+{
+    size_t length = strlen(spelling), n = 0;
+    const char *end = spelling + length;
+
+    if (length < 2 || spelling[0] != '"' || end[-1] != '"') {
+        if (length >= size)
+            return false;
+        memcpy(out, spelling, length + 1);
+        return true;
+    }
+    spelling++, end--;
+    while (spelling < end) {
+        char c = *spelling++;
+
+        if (c == '"' || n + 1 >= size)
+            return false;
+        /* The closing quote may not be the escaped one. */
+        if (c == '\\' && (!unescape(&spelling, &c) || spelling > end))
+            return false;
+        out[n++] = c;
+    }
+    out[n] = '\0';
+    return true;
+}
+
+/* Escaped form of one byte; returns its length. */
+static size_t escape(char c, char out[8])
+{
+    unsigned char byte = (unsigned char)c;
+
+    if (c == '\n' || c == '\t')
+        return (size_t)snprintf(out, 8, "\\%c", c == '\n' ? 'n' : 't');
+    if (c == '"' || c == '\\')
+        return (size_t)snprintf(out, 8, "\\%c", c);
+    if (byte < 0x20 || byte == 0x7f ||
+        c == ';') /* inih: " ;" begins a comment, quoted or not */
+        return (size_t)snprintf(out, 8, "\\x%02x", byte);
+    out[0] = c, out[1] = '\0';
+    return 1;
+}
+
+static bool must_quote(const char *value)
+{
+    size_t length = strlen(value);
+
+    if (length == 0)
+        return false;
+    if (value[0] == '"' || value[0] == ' ' || value[length - 1] == ' ')
+        return true;
+    for (const char *c = value; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';')
+            return true;
+    return false;
+}
+
+const char *pt_quote(const char *value, char *buffer, size_t size)
+{
+    pt_text_t text = pt_text_init(buffer, size);
+    char piece[8];
+
+    if (!must_quote(value)) {
+        pt_text_add(&text, "%s", value);
+        return buffer;
+    }
+    pt_text_add(&text, "\"");
+    for (const char *c = value; *c; c++) {
+        escape(*c, piece);
+        pt_text_add(&text, "%s", piece);
+    }
+    pt_text_add(&text, "\"");
+    return buffer;
+}
+
+void pt_string_add_value(pt_string_t *string, const char *key, const char *value)
+{
+    char piece[8];
+    size_t column = 0;
+
+    if (!must_quote(value) && strlen(value) <= LINE_BYTES) {
+        pt_string_add(string, *value ? "%s = %s" : "%s =%s", key, value);
+        return;
+    }
+    pt_string_add(string, "%s = \"", key);
+    for (const char *c = value; *c; c++) {
+        if (column + 4 > LINE_BYTES) {
+            pt_string_add(string, "\"\n    \"");
+            column = 0;
+        }
+        column += escape(*c, piece);
+        pt_string_add(string, "%s", piece);
+    }
+    pt_string_add(string, "\"");
+}
+
+const char *pt_show(const char *text, char *buffer, size_t size)
+{
+    pt_text_t out = pt_text_init(buffer, size);
+
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if (out.length + 8 > size) {
+            pt_text_add(&out, "...");
+            break;
+        }
+        if (byte < 0x20 || byte >= 0x7f)
+            pt_text_add(&out, "\\x%02x", byte);
+        else
+            pt_text_add(&out, "%c", byte);
+    }
+    return buffer;
+}

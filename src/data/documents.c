@@ -1,0 +1,137 @@
+/* Where documents begin: at every file, and after every separator inside one. */
+#include "src/data/private.h"
+
+#include "penta/alloc.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { SCAN_BLOCK = 1 << 20, FIRST_ROOM = 64 };
+
+typedef struct separator {
+    char bytes[PT_CONFIG_TEXT];
+    size_t length;
+} separator_t;
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
+
+    return found ? (int)(found - digits) : -1;
+}
+
+/* Takes the escape behind a backslash; returns its length, 0 when there is no such. */
+static size_t take_escape(const char *text, char *out)
+{
+    int high, low;
+
+    switch (text[0]) {
+    case 'n': *out = '\n'; return 1;
+    case 't': *out = '\t'; return 1;
+    case '\\': *out = '\\'; return 1;
+    case 'x':
+        high = hex_digit(text[1]);
+        low = high < 0 ? -1 : hex_digit(text[2]);
+        *out = (char)(high * 16 + low);
+        return low < 0 ? 0 : 3;
+    }
+    return 0;
+}
+
+static pt_status_t decode(const char *text, separator_t *out)
+{
+    const char *rest = text;
+
+    PT_REQUIRE(strlen(text) < sizeof out->bytes);
+    out->length = 0;
+    while (*rest) {
+        char byte = *rest++;
+        if (byte == '\\') {
+            size_t taken = take_escape(rest, &byte);
+            PT_CHECK(taken > 0, PT_CONFIG,
+                     "data.separator: \"%s\": a backslash is followed by n, t, another "
+                     "backslash, or x and two hexadecimal digits",
+                     text);
+            rest += taken;
+        }
+        out->bytes[out->length++] = byte;
+    }
+    return PT_OK;
+}
+
+static pt_status_t add_document(pt_corpus_t *corpus, int64_t start)
+{
+    if (corpus->documents == corpus->document_room) {
+        int64_t room = corpus->document_room ? 2 * corpus->document_room : FIRST_ROOM;
+        PT_TRY(pt_realloc("documents", (size_t)corpus->document_room, (size_t)room,
+                          sizeof *corpus->document, (void **)&corpus->document));
+        corpus->document_room = room;
+    }
+    corpus->document[corpus->documents++] = start;
+    return PT_OK;
+}
+
+/* `block` holds SCAN_BLOCK bytes and a separator. */
+static pt_status_t scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
+                             const separator_t *separator, uint8_t *block)
+{
+    int64_t done = 0,
+            held = 0; /* block[0 … held): the unsearched bytes before `done` */
+
+    while (done < file->bytes) {
+        int64_t part = file->bytes - done, origin = done - held;
+        uint8_t *from = block, *end, *found;
+        if (part > SCAN_BLOCK)
+            part = SCAN_BLOCK;
+        PT_TRY(pt_corpus_read_file(file, done, part, block + held));
+        done += part;
+        end = block + held + part;
+        while ((found = memmem(from, (size_t)(end - from), separator->bytes,
+                               separator->length))) {
+            from = found + separator->length;
+            if (origin + (from - block) < file->bytes)
+                PT_TRY(add_document(corpus, file->start + origin + (from - block)));
+        }
+        /* A separator may have begun in what is left. */
+        if (end - from >= (int64_t)separator->length)
+            from = end - (separator->length - 1);
+        held = end - from;
+        memmove(block, from, (size_t)held);
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text)
+{
+    pt_status_t status = PT_OK;
+    separator_t separator;
+    uint8_t *block = NULL;
+
+    PT_TRY(decode(text, &separator));
+    PT_TRY(PT_NEW("block of the search for documents", SCAN_BLOCK + sizeof separator,
+                  &block));
+    for (int i = 0; i < corpus->file_count; i++) {
+        const pt_corpus_file_t *file = &corpus->files[i];
+        PT_TRY_GOTO(release, add_document(corpus, file->start));
+        if (separator.length > 0)
+            PT_TRY_GOTO(release, scan_file(corpus, file, &separator, block));
+    }
+release:
+    pt_free(block);
+    return status;
+}
+
+int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token)
+{
+    int64_t low = 0, high = corpus->documents; /* document[low] <= token */
+
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (corpus->document[middle] <= token)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -1,0 +1,42 @@
+/* private.h — shared by the files of src/data only. */
+#ifndef PENTA_DATA_PRIVATE_H
+#define PENTA_DATA_PRIVATE_H
+
+#include "penta/data.h"
+
+enum { PT_SPLITS = 2 };
+
+typedef struct pt_corpus_file {
+    char *path;
+    int descriptor;
+    int64_t start, bytes; /* of the corpus: tokens [start, start + bytes) */
+} pt_corpus_file_t;
+
+struct pt_corpus {
+    pt_corpus_file_t *files; /* none: dry */
+    int file_count;
+    int64_t tokens;
+    int64_t *document; /* first token of each, ascending, document[0] == 0 */
+    int64_t documents, document_room;
+    int64_t sequence;
+    int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the whole corpus */
+    uint64_t seed;
+    bool shuffle, document_mask;
+};
+
+/* ---- corpus.c ---- */
+/* Bytes [offset, offset + count) of one file. Fails: IO. */
+pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
+                                int64_t count, uint8_t *out);
+
+/* ---- documents.c ---- */
+/* Finds the documents of all files. Fails: CONFIG (escape), IO, MEMORY. */
+pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator);
+/* Index of the document of a token. */
+int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
+
+/* ---- sampler.c ---- */
+/* Cuts the corpus into samples and splits. Fails: CONFIG (nothing to train on). */
+pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config);
+
+#endif

@@ -1,0 +1,96 @@
+/* Dispatch of subcommands; the only place that knows the process: MPI, exit codes, --help. */
+#include "penta/alloc.h"
+#include "penta/cmd.h"
+#include "penta/fault.h"
+#include "penta/log.h"
+#include "pt_version.h"
+
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static pt_status_t print_text(pt_status_t (*make)(char **))
+{
+    char *text = NULL;
+    PT_TRY(make(&text));
+    fputs(text, stdout);
+    pt_free(text);
+    return PT_OK;
+}
+
+/* What needs no command; false: not one of these. */
+static bool is_answered(int argc, char **argv, pt_status_t *status)
+{
+    const char *word = argc > 1 ? argv[1] : "--help";
+    *status = argc > 1 ? PT_OK : PT_CONFIG;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0)
+        pt_command_help(NULL);
+    else if (strcmp(word, "--version") == 0)
+        printf("penta %s (%s)\n", PT_VERSION, PT_GIT_REVISION);
+    else if (strcmp(word, "--man") == 0)
+        *status = print_text(pt_config_man);
+    else if (strcmp(word, "--template") == 0)
+        *status = print_text(pt_config_template);
+    else
+        return false;
+    return true;
+}
+
+static void tell_log(int rank, int size)
+{
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    pt_log_set_rank(rank, size, host);
+}
+
+/* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
+static int finish(pt_status_t status, pt_wire_t *wire)
+{
+    if (status != PT_OK && status != PT_STOPPED)
+        pt_error_print();
+    fflush(stdout);
+    if (pt_error_is_fatal() && wire)
+        pt_wire_abort(wire, pt_status_exit_code(status));
+    pt_wire_close(wire);
+    return pt_status_exit_code(status);
+}
+
+static int run_parallel(const pt_command_t *command, int argc, char **argv)
+{
+    int rank, size, provided;
+    pt_wire_t *wire = NULL;
+    MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    tell_log(rank, size);
+    pt_status_t status = pt_wire_open_mpi(&world, &wire);
+    if (status == PT_OK)
+        status = command->run(argc - 1, argv + 1, wire);
+    int code = finish(status, wire);
+    MPI_Finalize();
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    pt_status_t status;
+    pt_wire_t *wire = NULL;
+    if (is_answered(argc, argv, &status))
+        return finish(status, NULL);
+    const pt_command_t *command = pt_command_find(argv[1]);
+    if (command == NULL || (status = pt_fault_init()) != PT_OK)
+        return finish(PT_CONFIG, NULL);
+    if (argc > 2 && strcmp(argv[2], "--help") == 0) {
+        pt_command_help(command);
+        return 0;
+    }
+    if (command->parallel)
+        return run_parallel(command, argc, argv);
+    tell_log(0, 1);
+    status = pt_wire_open_serial(&wire);
+    if (status == PT_OK)
+        status = command->run(argc - 1, argv + 1, wire);
+    return finish(status, wire);
+}

@@ -1,0 +1,27 @@
+/* backend.h — what a device has to bring (private to src/ops).
+ *
+ * A backend is one function that fills a zeroed pt_device_t: ops, kernels, isa, threads, dry,
+ * state. It stands as one row of the list in device.c, which checks that the kernel table is
+ * complete and owns the struct; state is released by ops->close. ops->alloc returns MEMORY
+ * without raising: the caller knows what the memory was for and says it. */
+#ifndef PT_OPS_BACKEND_H
+#define PT_OPS_BACKEND_H
+
+#include "penta/device.h"
+
+typedef pt_status_t (*pt_backend_open_fn)(const pt_device_options_t *options,
+                                          pt_device_t *device);
+
+pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device);
+pt_status_t pt_device_open_shadow(const pt_device_options_t *options,
+                                  pt_device_t *device);
+pt_status_t pt_device_open_dry(const pt_device_options_t *options, pt_device_t *device);
+
+/* One check per op: shapes, types, memory kinds, operands that must be there. `dtypes`: mask of
+ * 1 << pt_dtype_t from ops.def. Fails: INTERNAL naming op and operand. */
+#define PT_OP(name, dtypes, flops, bytes)                                              \
+    pt_status_t pt_check_##name(const pt_op_##name##_t *a, unsigned dtypes_);
+#include "src/ops/ops.def"
+#undef PT_OP
+
+#endif

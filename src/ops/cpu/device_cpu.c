@@ -1,0 +1,241 @@
+/* The CPU as a device: host memory, work done when it is asked for. */
+#include "pt_autoconf.h"
+#include "penta/alloc.h"
+#include "src/ops/backend.h"
+#include "src/ops/cpu/attention.h"
+#include "src/ops/cpu/stream.h"
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct pt_event {
+    char unused; /* all work is done already */
+};
+
+typedef struct pt_cpu_state {
+    char *scratch;
+    int64_t scratch_bytes; /* of one thread */
+    int threads;
+} pt_cpu_state_t;
+
+enum { PAGE = 4096 };
+
+/* Pages are touched here, so that no step meets a page fault. */
+static pt_status_t map_pages(int64_t bytes, bool touch, void **out)
+{
+    size_t size = bytes > 0 ? (size_t)bytes : 1;
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    *out = NULL;
+    if (pages == MAP_FAILED)
+        return PT_MEMORY;
+    (void)madvise(pages, size, MADV_HUGEPAGE);
+    for (size_t at = 0; touch && at < size; at += PAGE)
+        ((volatile char *)pages)[at] = 0;
+    *out = pages;
+    return PT_OK;
+}
+
+static void unmap_pages(void *pages, int64_t bytes)
+{
+    if (pages)
+        (void)munmap(pages, bytes > 0 ? (size_t)bytes : 1);
+}
+
+static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
+                             void **out)
+{
+    (void)device, (void)memory;
+    return map_pages(bytes, true, out);
+}
+
+static void cpu_free(pt_device_t *device, pt_memory_t memory, void *pointer,
+                     int64_t bytes)
+{
+    (void)device, (void)memory;
+    unmap_pages(pointer, bytes);
+}
+
+static pt_status_t cpu_stream_create(pt_device_t *device, pt_stream_t **out)
+{
+    const pt_cpu_state_t *state = device->state;
+    PT_TRY(PT_NEW("stream", 1, out));
+    **out = (pt_stream_t){.threads = state->threads,
+                          .scratch = state->scratch,
+                          .scratch_bytes = state->scratch_bytes};
+    return PT_OK;
+}
+
+static void cpu_stream_destroy(pt_device_t *device, pt_stream_t *stream)
+{
+    (void)device;
+    pt_free(stream);
+}
+
+static pt_status_t cpu_event_create(pt_device_t *device, pt_event_t **out)
+{
+    (void)device;
+    return PT_NEW("event", 1, out);
+}
+
+static void cpu_event_destroy(pt_device_t *device, pt_event_t *event)
+{
+    (void)device;
+    pt_free(event);
+}
+
+static pt_status_t cpu_event_record(pt_device_t *device, pt_event_t *event,
+                                    pt_stream_t *stream)
+{
+    (void)device, (void)event, (void)stream;
+    return PT_OK;
+}
+
+static pt_status_t cpu_event_query(pt_device_t *device, pt_event_t *event, bool *ready)
+{
+    (void)device, (void)event;
+    *ready = true;
+    return PT_OK;
+}
+
+static pt_status_t cpu_stream_wait(pt_device_t *device, pt_stream_t *stream,
+                                   pt_event_t *event)
+{
+    (void)device, (void)stream, (void)event;
+    return PT_OK;
+}
+
+static pt_status_t cpu_stream_sync(pt_device_t *device, pt_stream_t *stream)
+{
+    (void)device, (void)stream;
+    return PT_OK;
+}
+
+static pt_status_t cpu_copy(pt_device_t *device, pt_stream_t *stream, void *to,
+                            pt_memory_t to_memory, const void *from,
+                            pt_memory_t from_memory, int64_t bytes)
+{
+    (void)device, (void)stream, (void)to_memory, (void)from_memory;
+    memcpy(to, from, (size_t)bytes);
+    return PT_OK;
+}
+
+static void cpu_close(pt_device_t *device)
+{
+    pt_cpu_state_t *state = device->state;
+    if (!state)
+        return;
+    unmap_pages(state->scratch, state->scratch_bytes * state->threads);
+    pt_free(state);
+}
+
+static const pt_device_ops_t cpu_ops = {
+    .name = "cpu",
+    .close = cpu_close,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .stream_create = cpu_stream_create,
+    .stream_destroy = cpu_stream_destroy,
+    .event_create = cpu_event_create,
+    .event_destroy = cpu_event_destroy,
+    .event_record = cpu_event_record,
+    .event_query = cpu_event_query,
+    .stream_wait = cpu_stream_wait,
+    .stream_sync = cpu_stream_sync,
+    .copy = cpu_copy,
+    .device_memory_is_host_memory = true,
+};
+
+extern const pt_kernels_t pt_cpu_table_base;
+#ifdef PT_HAVE_ISA_V3
+extern const pt_kernels_t pt_cpu_table_v3;
+#endif
+#ifdef PT_HAVE_ISA_V4
+extern const pt_kernels_t pt_cpu_table_v4;
+#endif
+
+/* Levels of this build, best first. */
+static const char *const levels[] = {"v4", "v3", "base"};
+enum { LEVELS = sizeof levels / sizeof levels[0] };
+
+const pt_kernels_t *pt_cpu_kernels(const char *isa)
+{
+#ifdef PT_HAVE_ISA_V4
+    if (strcmp(isa, "v4") == 0)
+        return __builtin_cpu_supports("avx512f") &&
+                       __builtin_cpu_supports("avx512bw") &&
+                       __builtin_cpu_supports("avx512cd") &&
+                       __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512vl")
+                   ? &pt_cpu_table_v4
+                   : NULL;
+#endif
+#ifdef PT_HAVE_ISA_V3
+    if (strcmp(isa, "v3") == 0)
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                       __builtin_cpu_supports("bmi2")
+                   ? &pt_cpu_table_v3
+                   : NULL;
+#endif
+    return strcmp(isa, "base") == 0 ? &pt_cpu_table_base : NULL;
+}
+
+static pt_status_t choose_level(const char *wanted, pt_device_t *device)
+{
+    bool any = strcmp(wanted, "auto") == 0;
+    for (int i = 0; i < LEVELS; i++)
+        if (any || strcmp(wanted, levels[i]) == 0) {
+            device->isa = levels[i];
+            device->kernels = pt_cpu_kernels(levels[i]);
+            if (device->kernels)
+                return PT_OK;
+        }
+    return PT_FAIL(
+        PT_CONFIG,
+        "run.isa=%s: this build or this CPU lacks it; auto takes the best of "
+        "base, v3, v4 it has",
+        wanted);
+}
+
+/* BLAS libraries differ in how they are told; one that knows none of these keeps its own
+ * setting (OMP_NUM_THREADS, …). */
+static void set_blas_threads(int threads)
+{
+    static const char *const setters[] = {
+        "openblas_set_num_threads", "bli_thread_set_num_threads", "MKL_Set_Num_Threads",
+        "nvpl_blas_set_num_threads"};
+    for (size_t i = 0; i < sizeof setters / sizeof setters[0]; i++) {
+        void (*set)(int);
+        *(void **)&set = dlsym(RTLD_DEFAULT, setters[i]);
+        if (set)
+            set(threads);
+    }
+}
+
+pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
+{
+    pt_cpu_state_t *state = NULL;
+    void *scratch = NULL;
+    pt_status_t status = PT_OK;
+
+    PT_TRY(choose_level(options->isa, device));
+    PT_TRY(PT_NEW("cpu device", 1, &state));
+    state->threads = options->threads;
+    state->scratch_bytes = pt_attention_scratch_bytes();
+    if (map_pages(state->scratch_bytes * state->threads, false, &scratch) != PT_OK) {
+        status = PT_FAIL(PT_MEMORY, "no memory for the scratch of %d threads",
+                         state->threads);
+        goto release;
+    }
+    state->scratch = scratch;
+    device->ops = &cpu_ops;
+    device->threads = options->threads;
+    device->state = state;
+    set_blas_threads(options->threads);
+    return PT_OK;
+release:
+    pt_free(state);
+    return status;
+}

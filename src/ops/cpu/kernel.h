@@ -1,0 +1,95 @@
+/* kernel.h — what every CPU kernel file starts with (private to src/ops/cpu).
+ *
+ * A file NAME.c is compiled once per instruction set level with -DPT_ISA=base|v3|v4; its
+ * global names end in the level. NAME_body.h holds the arithmetic, written once over types:
+ * each_type.h includes it with T (storage), A (accumulator) and FN(name) defined. Kernels
+ * trust their arguments: src/ops/check.c has seen them. */
+#ifndef PT_CPU_KERNEL_H
+#define PT_CPU_KERNEL_H
+
+#include "penta/ops.h"
+#include "src/ops/cpu/math.h"
+#include "src/ops/cpu/stream.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+#define PT_PASTE_(a, b)  a##b
+#define PT_PASTE(a, b)   PT_PASTE_(a, b)
+#define PT_KERNEL(name)  PT_PASTE(PT_PASTE(pt_cpu_, name##_), PT_ISA)
+#define PT_STRING_(text) #text
+#define PT_STRING(text)  PT_STRING_(text)
+
+#define PT_OP(name, dtypes, flops, bytes)                                              \
+    pt_status_t PT_KERNEL(name)(struct pt_stream * stream, const pt_op_##name##_t *a);
+#include "src/ops/ops.def"
+#undef PT_OP
+
+/* The kernel `op`, for ops in which one operand decides the type. */
+#define PT_DISPATCH(op, operand)                                                       \
+    pt_status_t PT_KERNEL(op)(struct pt_stream * stream, const pt_op_##op##_t *a)      \
+    {                                                                                  \
+        if (a->operand.dtype == PT_F64)                                                \
+            op##_f64(stream, a);                                                       \
+        else                                                                           \
+            op##_f32(stream, a);                                                       \
+        return PT_OK;                                                                  \
+    }
+
+/* The next loop's iterations are independent although operands may be the same array. */
+#ifdef __clang__
+#define PT_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PT_IVDEP _Pragma("GCC ivdep")
+#endif
+/* The next loop's iterations are shared among the threads of `stream`. */
+#define PT_PARALLEL                                                                    \
+    _Pragma("omp parallel for num_threads(stream->threads) if (stream->threads > 1)")
+
+/* Which thread of a parallel loop this is. */
+static inline int pt_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+static inline int64_t pt_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t pt_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t pt_cols(const pt_tensor_t *x)
+{
+    return x->shape[x->ndim - 1];
+}
+
+static inline int64_t pt_rows(const pt_tensor_t *x)
+{
+    int64_t rows = 1;
+    for (int d = 0; d < x->ndim - 1; d++)
+        rows *= x->shape[d];
+    return rows;
+}
+
+/* Offset of row `row`, all leading dimensions counted as one. */
+static inline int64_t pt_row_offset(const pt_tensor_t *x, int64_t row)
+{
+    int64_t offset = 0;
+    for (int d = x->ndim - 2; d > 0; d--) {
+        offset += row % x->shape[d] * x->stride[d];
+        row /= x->shape[d];
+    }
+    return x->ndim > 1 ? offset + row * x->stride[0] : 0;
+}
+
+#define PT_ROW(type, x, row) ((type *)(x).data + pt_row_offset(&(x), row))
+
+#endif

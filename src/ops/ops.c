@@ -1,0 +1,46 @@
+/* The three steps of every op: check, count, run. */
+#include "src/ops/backend.h"
+
+/* Names used by the cost expressions of ops.def. */
+#define SZ(t) ((int64_t)pt_dtype_size((t).dtype))
+
+const char *pt_op_name(pt_op_id_t op)
+{
+    static const char *const names[] = {
+#define PT_OP(name, dtypes, flops, bytes) #name,
+#include "src/ops/ops.def"
+#undef PT_OP
+    };
+    return (unsigned)op < PT_OP_COUNT ? names[op] : "unknown";
+}
+
+int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t *q,
+                           const pt_tensor_t *v, bool forward)
+{
+    int64_t sequences = shape->sequences > 0 ? shape->sequences : 1;
+    /* Twice the pairs of query and key, over all heads. */
+    int64_t pairs2 = q->shape[0] / sequences * v->shape[0] * q->shape[1];
+    int64_t qk = q->shape[2], pv = v->shape[2];
+    return forward ? pairs2 * (qk + pv) : pairs2 * (3 * qk + 2 * pv);
+}
+
+static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
+{
+    count->calls++;
+    count->flops += flops;
+    count->bytes += bytes;
+}
+
+#define PT_OP(name, dtypes, flops, bytes)                                              \
+    pt_status_t pt_op_##name(struct pt_device *device, struct pt_stream *stream,       \
+                             const pt_op_##name##_t *a)                                \
+    {                                                                                  \
+        PT_TRY(pt_check_##name(a, dtypes));                                            \
+        count(&device->counts[PT_OP_##name], flops, bytes);                            \
+        if (device->dry)                                                               \
+            return PT_OK;                                                              \
+        PT_TRY(device->kernels->name(stream, a));                                      \
+        return PT_OK;                                                                  \
+    }
+#include "src/ops/ops.def"
+#undef PT_OP

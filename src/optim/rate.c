@@ -1,0 +1,40 @@
+#include "penta/optim.h"
+
+#include <math.h>
+
+static double clamp(double x)
+{
+    return x < 0 ? 0 : x > 1 ? 1 : x;
+}
+
+/* How far the decay has come, 0 … 1, `begin` … `end` in updates. */
+static double progress(int64_t t, int64_t begin, int64_t end)
+{
+    return end > begin ? clamp((double)(t - begin) / (double)(end - begin)) : t > begin;
+}
+
+double pt_learning_rate(const pt_config_t *config, int64_t decay_steps, int64_t t)
+{
+    double peak = config->train.lr, low = config->train.min_lr;
+    int64_t warmup = config->train.warmup, wsd = config->train.wsd_decay;
+    if (t <= warmup)
+        return peak * (double)t / (double)warmup;
+    if (wsd == 0)
+        wsd = decay_steps / 10;
+    switch ((pt_decay_t)config->train.decay) {
+    case PT_DECAY_COSINE:
+        return low + (peak - low) * 0.5 * (1 + cos(M_PI * progress(t, warmup, decay_steps)));
+    case PT_DECAY_LINEAR:
+        return peak - (peak - low) * progress(t, warmup, decay_steps);
+    case PT_DECAY_WSD:
+        return peak - (peak - low) * progress(t, decay_steps - wsd, decay_steps);
+    default:
+        return peak;
+    }
+}
+
+double pt_clip_coefficient(double norm, double max)
+{
+    double coefficient = max / (norm + 1e-6);
+    return max > 0 && coefficient < 1 ? coefficient : 1;
+}

@@ -1,0 +1,30 @@
+#include "penta/layout.h"
+
+#include <string.h>
+
+/* parallel.order was checked to be a permutation of the four names. */
+static void parse_order(const char *text, pt_axis_t order[4])
+{
+    for (int i = 0; i < 4; i++) {
+        size_t length = strcspn(text, ",");
+        for (pt_axis_t axis = PT_AXIS_TENSOR; axis <= PT_AXIS_DATA; axis++)
+            if (strlen(pt_axis_name(axis)) == length &&
+                strncmp(text, pt_axis_name(axis), length) == 0)
+                order[i] = axis;
+        text += length + (text[length] == ',');
+    }
+}
+
+pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks, pt_mesh_shape_t *out)
+{
+    PT_TRY(pt_config_check_layout(config, ranks));
+    *out = pt_mesh_shape_default();
+    out->size[PT_AXIS_TENSOR] = (int)config->parallel.tensor;
+    out->size[PT_AXIS_CONTEXT] = (int)config->parallel.context;
+    out->size[PT_AXIS_PIPELINE] = (int)config->parallel.pipeline;
+    out->size[PT_AXIS_DATA] = (int)config->parallel.data;
+    out->size[PT_AXIS_EXPERT] = (int)config->parallel.expert;
+    out->size[PT_AXIS_EXPERT_TENSOR] = (int)config->parallel.expert_tensor;
+    parse_order(config->parallel.order, out->order);
+    return pt_mesh_shape_complete(out, ranks);
+}

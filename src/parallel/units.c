@@ -1,0 +1,270 @@
+#include "src/parallel/units_private.h"
+#include "penta/alloc.h"
+
+pt_comm_t *pt_bucket_comm(const pt_units_t *units, const bucket_t *bucket)
+{
+    return bucket->expert ? units->mesh->expert_replicas : units->mesh->dense_replicas;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------ */
+
+static int axis_rank(const pt_units_t *units, pt_axis_t axis)
+{
+    return units->mesh->coordinate[axis];
+}
+
+static int part_extents(const pt_units_t *units, const pt_param_t *param, pt_extent_t *out)
+{
+    const pt_shard_rule_t *rule = &param->shard;
+    int64_t length[PT_MAX_PARTS];
+    int parts = rule->kind == PT_SHARD_BLOCKED ? param->parts : 1;
+    for (int p = 0; p < parts; p++)
+        length[p] = parts > 1 ? param->part[p].shape[rule->dim] : param->shape[rule->dim];
+    return pt_shard_extents(rule, parts, length, axis_rank(units, rule->axis),
+                            units->mesh->shape.size[rule->axis], out);
+}
+
+static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
+{
+    pt_extent_t extent[PT_MAX_PARTS];
+    int64_t shape[PT_PARAM_DIMS], along = 0;
+    int extents = part_extents(units, param, extent);
+    for (int e = 0; e < extents; e++)
+        along += extent[e].count;
+    for (int d = 0; d < param->ndim; d++)
+        shape[d] = d == param->shard.dim ? along : param->shape[d];
+    pt_dtype_t dtype = units->options.weight_dtype;
+    pt_tensor_t local = param->ndim == 1 ? pt_tensor_1d(NULL, dtype, PT_MEMORY_DEVICE, shape[0])
+                        : param->ndim == 2
+                            ? pt_tensor_2d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1])
+                            : pt_tensor_3d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1], shape[2]);
+    if (param->shard.kind != PT_SHARD_NONE)
+        local.dist[param->shard.axis] = (pt_dist_t){PT_SHARDED, (int8_t)param->shard.dim};
+    return local;
+}
+
+/* May `unit` join `bucket`? Neighbours of one kind merge until the bucket is large enough. */
+static bool joins(const pt_units_t *units, const bucket_t *bucket, bool expert)
+{
+    int64_t bytes = bucket->elements * (int64_t)pt_dtype_size(units->options.grad_dtype);
+    return bucket->units > 0 && bucket->expert == expert && bytes < units->options.merge_bytes;
+}
+
+/* Walks the table, whose parameters ascend by unit, and puts each behind the last. */
+static void assign_buckets(pt_units_t *units)
+{
+    int unit = -1;
+    for (int p = 0; p < units->table->count; p++) {
+        const pt_param_t *param = &units->table->params[p];
+        place_t *place = &units->place[p];
+        place->bucket = -1;
+        if (param->stage != units->mesh->coordinate[PT_AXIS_PIPELINE])
+            continue;
+        bucket_t *bucket = &units->bucket[units->buckets > 0 ? units->buckets - 1 : 0];
+        if (param->unit != unit) {
+            unit = param->unit;
+            if (units->buckets == 0 || !joins(units, bucket, param->expert))
+                bucket = &units->bucket[units->buckets++];
+            bucket->expert = param->expert;
+            bucket->units++;
+            units->bucket_of_unit[unit] = units->buckets - 1;
+        }
+        place->bucket = units->buckets - 1;
+        place->local = local_shape(units, param);
+        place->offset = bucket->elements;
+        bucket->elements += pt_round_up(pt_tensor_count(&place->local), PT_SHARD_ALIGN);
+    }
+    for (int b = 0; b < units->buckets; b++) {
+        bucket_t *bucket = &units->bucket[b];
+        int replicas = pt_comm_size(pt_bucket_comm(units, bucket));
+        bucket->elements = pt_round_up(bucket->elements, (int64_t)PT_SHARD_ALIGN * replicas);
+        bucket->unfinished = bucket->units;
+    }
+}
+
+pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh,
+                            pt_device_t *device, const pt_units_options_t *options, pt_units_t **out)
+{
+    pt_status_t status;
+    pt_units_t *units = NULL;
+    *out = NULL;
+    PT_REQUIRE(options->zero == 0 && options->in_flight >= 1);
+    PT_TRY(PT_NEW("units", 1, &units));
+    units->table = table;
+    units->mesh = mesh;
+    units->device = device;
+    units->options = *options;
+    PT_TRY_GOTO(fail, PT_NEW("buckets", table->units, &units->bucket));
+    PT_TRY_GOTO(fail, PT_NEW("bucket of unit", table->units, &units->bucket_of_unit));
+    PT_TRY_GOTO(fail, PT_NEW("parameter places", table->count, &units->place));
+    PT_TRY_GOTO(fail, PT_NEW("reduction order", table->units, &units->order));
+    assign_buckets(units);
+    units->slots = options->in_flight < units->buckets ? options->in_flight : units->buckets;
+    PT_TRY_GOTO(fail, PT_NEW("work buffers", units->slots, &units->work));
+    *out = units;
+    return PT_OK;
+fail:
+    pt_units_destroy(units);
+    return status;
+}
+
+void pt_units_destroy(pt_units_t *units)
+{
+    if (units == NULL)
+        return;
+    pt_free(units->work);
+    pt_free(units->order);
+    pt_free(units->place);
+    pt_free(units->bucket_of_unit);
+    pt_free(units->bucket);
+    pt_free(units);
+}
+
+/* Work buffers take the blocks of the largest bucket that has replicas to reduce over, twice when
+ * what is sent has another type than the wire. */
+static pt_status_t layout_work(pt_units_t *units, pt_arena_t *communication)
+{
+    int64_t most = 0;
+    for (int b = 0; b < units->buckets; b++) {
+        const bucket_t *bucket = &units->bucket[b];
+        if (pt_comm_size(pt_bucket_comm(units, bucket)) > 1 && bucket->elements > most)
+            most = bucket->elements;
+    }
+    if (units->options.wire_dtype != units->options.grad_dtype)
+        most *= 2;
+    for (int w = 0; w < units->slots && most > 0; w++)
+        PT_TRY(pt_arena_tensor(communication, "reduction work", units->options.wire_dtype, 1, &most,
+                               &units->work[w]));
+    return PT_OK;
+}
+
+pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters, pt_arena_t *gradients,
+                            pt_arena_t *communication)
+{
+    for (int b = 0; b < units->buckets; b++) {
+        bucket_t *bucket = &units->bucket[b];
+        PT_TRY(pt_arena_tensor(parameters, "weights", units->options.weight_dtype, 1,
+                               &bucket->elements, &bucket->weights));
+        if (!units->options.weights_only)
+            PT_TRY(pt_arena_tensor(gradients, "gradients", units->options.grad_dtype, 1,
+                                   &bucket->elements, &bucket->grads));
+    }
+    return units->options.weights_only ? PT_OK : layout_work(units, communication);
+}
+
+pt_status_t pt_units_prepare(pt_units_t *units, pt_stream_t *stream)
+{
+    for (int b = 0; b < units->buckets; b++)
+        PT_TRY(pt_op_fill(units->device, stream, &(pt_op_fill_t){.x = units->bucket[b].weights}));
+    return units->options.weights_only ? PT_OK : pt_units_clear_grads(units, stream);
+}
+
+/* ---- views ------------------------------------------------------------------------------------- */
+
+int pt_units_buckets(const pt_units_t *units)
+{
+    return units->buckets;
+}
+
+int64_t pt_bucket_elements(const pt_units_t *units, int bucket)
+{
+    return units->bucket[bucket].elements;
+}
+
+pt_bucket_range_t pt_bucket_shard(const pt_units_t *units, int bucket)
+{
+    const bucket_t *b = &units->bucket[bucket];
+    const pt_comm_t *comm = pt_bucket_comm(units, b);
+    int64_t count = b->elements / pt_comm_size(comm);
+    return (pt_bucket_range_t){count * pt_comm_rank(comm), count};
+}
+
+pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket)
+{
+    return (pt_bucket_range_t){0, units->bucket[bucket].elements};
+}
+
+pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket)
+{
+    return units->bucket[bucket].weights;
+}
+
+pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket)
+{
+    return units->bucket[bucket].grads;
+}
+
+int pt_units_params(const pt_units_t *units)
+{
+    return units->table->count;
+}
+
+int pt_units_bucket_of(const pt_units_t *units, int param)
+{
+    return units->place[param].bucket;
+}
+
+int64_t pt_units_offset(const pt_units_t *units, int param)
+{
+    return units->place[param].offset;
+}
+
+pt_tensor_t pt_units_local_shape(const pt_units_t *units, int param)
+{
+    return units->place[param].local;
+}
+
+static pt_tensor_t view(const pt_units_t *units, int param, pt_tensor_t flat)
+{
+    const place_t *place = &units->place[param];
+    pt_tensor_t x = place->local;
+    x.dtype = flat.dtype;
+    x.data = pt_tensor_slice(flat, 0, place->offset, 1).data;
+    return x;
+}
+
+pt_tensor_t pt_units_weight(const pt_units_t *units, int param)
+{
+    return view(units, param, units->bucket[units->place[param].bucket].weights);
+}
+
+pt_tensor_t pt_units_grad(const pt_units_t *units, int param)
+{
+    return view(units, param, units->bucket[units->place[param].bucket].grads);
+}
+
+bool pt_units_is_owner(const pt_units_t *units, int param)
+{
+    const pt_param_t *p = &units->table->params[param];
+    pt_axis_t tensor = p->expert ? PT_AXIS_EXPERT_TENSOR : PT_AXIS_TENSOR;
+    bool here = units->place[param].bucket >= 0;
+    return here && (p->shard.kind != PT_SHARD_NONE || axis_rank(units, tensor) == 0);
+}
+
+const pt_param_t *pt_units_param(const pt_units_t *units, int param)
+{
+    return &units->table->params[param];
+}
+
+pt_extent_t pt_units_part_extent(const pt_units_t *units, int param, int part)
+{
+    const pt_param_t *p = &units->table->params[param];
+    pt_extent_t extent[PT_MAX_PARTS];
+    if (p->shard.kind == PT_SHARD_NONE)
+        return (pt_extent_t){0, p->part[part].shape[0], 0};
+    int extents = part_extents(units, p, extent);
+    pt_extent_t mine = extent[extents > 1 ? part : 0];
+    for (int before = 0; extents > 1 && before < part; before++)
+        mine.first -= p->part[before].shape[p->shard.dim];
+    return mine;
+}
+
+int64_t pt_units_part_row(const pt_units_t *units, int param, int part)
+{
+    const pt_param_t *p = &units->table->params[param];
+    pt_extent_t extent[PT_MAX_PARTS];
+    if (p->shard.kind != PT_SHARD_BLOCKED)
+        return p->part[part].first_row;
+    part_extents(units, p, extent);
+    return p->parts > 1 ? extent[part].local_first : 0;
+}

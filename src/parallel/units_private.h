@@ -1,0 +1,43 @@
+/* Inside of units.h: layout in units.c, the life of a step in reduce.c. */
+#ifndef PENTA_UNITS_PRIVATE_H
+#define PENTA_UNITS_PRIVATE_H
+
+#include "penta/units.h"
+
+typedef struct place {
+    int bucket;     /* -1: another stage's */
+    int64_t offset; /* elements from the start of the bucket */
+    pt_tensor_t local; /* shape of this rank's shard, without data */
+} place_t;
+
+typedef struct bucket {
+    bool expert;
+    int units;        /* of the parameter table, merged here */
+    int64_t elements; /* padded */
+    pt_tensor_t weights, grads;
+    /* Life of a step: */
+    int unfinished; /* units whose gradient is not complete yet */
+    int work;       /* slot of the work buffer while a reduction is under way */
+    pt_request_t *reduce, *gather;
+} bucket_t;
+
+struct pt_units {
+    const pt_param_table_t *table;
+    const pt_mesh_t *mesh;
+    pt_device_t *device;
+    pt_units_options_t options;
+    int buckets;
+    bucket_t *bucket;
+    int *bucket_of_unit; /* [table->units] */
+    place_t *place;      /* [table->count] */
+    int slots;           /* reductions under way at once */
+    pt_tensor_t *work;   /* [slots]: received blocks */
+    /* Buckets in the order their reductions began in this step: [done, reduced) have their reduction
+     * ended and their gather under way, [reduced, begun) are being reduced. */
+    int *order;
+    int begun, reduced, done;
+};
+
+pt_comm_t *pt_bucket_comm(const pt_units_t *units, const bucket_t *bucket);
+
+#endif

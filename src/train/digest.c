@@ -1,0 +1,137 @@
+#include "penta/alloc.h"
+#include "penta/rng.h"
+#include "src/train/private.h"
+
+/* Row-major position of a box's first element, and the pitch between its rows. Boxes of up to two
+ * dimensions; a stack of experts is visited matrix by matrix. */
+static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void *self)
+{
+    const int *bucket = self;
+    const pt_part_t *part = &t->table.params[box->param].part[box->part];
+    const pt_slab_t *slab = &box->slab;
+    pt_bucket_range_t shard = pt_bucket_shard(t->units, *bucket);
+    pt_bucket_range_t updated = pt_bucket_updated(t->units, *bucket);
+    bool vector = part->ndim == 1;
+    int64_t rows = vector ? 1 : slab->count[0], cols = vector ? slab->count[0] : slab->count[1];
+    int64_t pitch = vector ? part->shape[0] : part->shape[1];
+    pt_tensor_t state = pt_optim_state(t->optim, PT_STATE_WEIGHT, *bucket);
+    int64_t at = shard.first - updated.first + slab->local;
+    pt_tensor_t flat = pt_tensor_slice(state, 0, at, rows * cols);
+    pt_op_digest_t digest = {
+        .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, rows, cols),
+        .accumulator = t->digest_sum,
+        .id = part->id,
+        .first = vector ? slab->start[0] : slab->start[0] * pitch + slab->start[1],
+        .pitch = pitch,
+    };
+    return pt_op_digest(t->device, t->stream, &digest);
+}
+
+/* Fetches the device accumulator. */
+static pt_status_t fetch(pt_trainer_t *t, uint64_t *out)
+{
+    pt_tensor_t word = pt_tensor_slice(pt_tensor_slice(t->host_sums, 0, 0, 1), 1, 0, 1);
+    pt_tensor_t host = pt_tensor_1d(word.data, PT_I64, PT_MEMORY_HOST, 1);
+    PT_TRY(pt_device_copy(t->device, t->stream, &host, &t->digest_sum));
+    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+    *out = t->device->dry ? 0 : *(const uint64_t *)host.data;
+    return PT_OK;
+}
+
+static pt_status_t clear(pt_trainer_t *t)
+{
+    pt_tensor_t zero = pt_tensor_1d(t->host_sums.data, PT_I64, PT_MEMORY_HOST, 1);
+    if (!t->device->dry)
+        *(uint64_t *)zero.data = 0;
+    return pt_device_copy(t->device, t->stream, &t->digest_sum, &zero);
+}
+
+static pt_status_t local_digest(pt_trainer_t *t, uint64_t *out)
+{
+    PT_TRY(clear(t));
+    for (int b = 0; b < pt_units_buckets(t->units); b++)
+        PT_TRY(pt_train_visit_shard(t, b, digest_box, &b));
+    return fetch(t, out);
+}
+
+pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
+{
+    uint64_t mine = 0;
+    int64_t sum;
+    pt_status_t status = local_digest(t, &mine);
+    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    sum = (int64_t)mine;
+    PT_TRY(pt_comm_sum_int64(t->mesh.world, &sum, 1));
+    *out = (uint64_t)sum;
+    return PT_OK;
+}
+
+/* ---- replicas ------------------------------------------------------------------------------------- */
+
+/* Hash of everything this rank holds of the weights, whoever owns it: equal on all replicas. */
+static pt_status_t whole_digest(pt_trainer_t *t, uint64_t *out)
+{
+    PT_TRY(clear(t));
+    for (int b = 0; b < pt_units_buckets(t->units); b++) {
+        pt_tensor_t flat = pt_bucket_weights(t->units, b);
+        int64_t count = pt_tensor_count(&flat);
+        pt_op_digest_t digest = {
+            .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, 1, count),
+            .accumulator = t->digest_sum,
+            .id = pt_mix64((uint64_t)b),
+            .pitch = count,
+        };
+        PT_TRY(pt_op_digest(t->device, t->stream, &digest));
+    }
+    return fetch(t, out);
+}
+
+/* The value most replicas have; ties to the lowest replica. */
+static uint64_t majority(const uint64_t *digest, int count)
+{
+    int best = 0, most = 0;
+    for (int i = 0; i < count; i++) {
+        int same = 0;
+        for (int j = 0; j < count; j++)
+            same += digest[j] == digest[i];
+        if (same > most)
+            most = same, best = i;
+    }
+    return digest[best];
+}
+
+/* On replica 0, which has all digests: which differ. */
+static pt_status_t judge(const uint64_t *digest, int count, int64_t step)
+{
+    char odd[512];
+    pt_text_t text = pt_text_init(odd, sizeof odd);
+    uint64_t expected = majority(digest, count);
+    for (int r = 0; r < count; r++)
+        if (digest[r] != expected)
+            pt_text_add(&text, "%s%d (%016llx)", text.length ? ", " : "", r,
+                        (unsigned long long)digest[r]);
+    PT_CHECK(text.length == 0, PT_INTERNAL,
+             "weights of the replicas differ after step %lld: replica %s against %016llx of the "
+             "others%s: silent corruption of memory or of a message; restart from the last "
+             "checkpoint, without the hosts of these replicas",
+             (long long)step, odd, (unsigned long long)expected,
+             count == 2 ? " (with two, either may be wrong)" : "");
+    return PT_OK;
+}
+
+pt_status_t pt_train_check_replicas(pt_trainer_t *t)
+{
+    pt_comm_t *replicas = t->mesh.axis[PT_AXIS_DATA];
+    int size = pt_comm_size(replicas);
+    uint64_t mine = 0, *all = NULL;
+    pt_status_t status = whole_digest(t, &mine);
+    if (status == PT_OK)
+        status = PT_NEW("replica digests", size, &all);
+    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY_GOTO(done, pt_comm_gather_bytes(replicas, 0, &mine, sizeof mine, all));
+    status = pt_comm_rank(replicas) == 0 ? judge(all, size, t->step) : PT_OK;
+    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
+done:
+    pt_free(all);
+    return status;
+}

@@ -1,0 +1,90 @@
+#include "penta/clock.h"
+#include "penta/log.h"
+#include "src/train/private.h"
+
+#include <math.h>
+
+/* Seconds of evaluation between two agreements on whether to stop. */
+static const double agree_every_sec = 3;
+
+typedef struct evaluation {
+    int64_t sequences, rounds, valid;
+    int64_t agree_rounds; /* rounds between agreements, the same on all ranks */
+} evaluation_t;
+
+static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
+{
+    int64_t first = (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
+    int64_t valid = 0;
+    PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
+    PT_TRY(pt_loader_load_validation(t->loader, first, e->sequences, t->stream, &valid));
+    pt_batch_view_t batch = pt_loader_view(t->loader, 0);
+    e->valid += pt_train_counted(t, valid);
+    PT_TRY(pt_model_evaluate(t->model, &batch, t->stream));
+    return pt_comm_wait_stream(t->engine, t->stream);
+}
+
+/* Rounds that take about agree_every_sec, from the ranks' mean time for the first. */
+static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec, pt_status_t mine,
+                         bool *stopped)
+{
+    int64_t values[2] = {pt_stop_requested() > 0, (int64_t)(round_sec * 1e6)};
+    PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, values, 2, mine));
+    double mean = (double)values[1] * 1e-6 / pt_comm_size(t->mesh.world);
+    e->agree_rounds = mean > 0 ? (int64_t)ceil(agree_every_sec / mean) : 1;
+    *stopped = values[0] > 0;
+    return PT_OK;
+}
+
+static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
+{
+    pt_status_t status = PT_OK;
+    int64_t next_agreement = 1;
+    for (int64_t round = 0; round < e->rounds && !*stopped; round++) {
+        double start = pt_clock_sec();
+        if (status == PT_OK)
+            status = run_round(t, e, round);
+        if (round + 1 == next_agreement && round + 1 < e->rounds) {
+            PT_TRY(agree(t, e, pt_clock_sec() - start, status, stopped));
+            next_agreement += e->agree_rounds;
+        }
+    }
+    return status;
+}
+
+static pt_status_t fetch(pt_trainer_t *t, pt_sum_t *sum)
+{
+    pt_tensor_t host = pt_tensor_slice(t->host_sums, 0, 0, 1);
+    pt_tensor_t accumulator = pt_model_loss_accumulator(t->model);
+    PT_TRY(pt_device_copy(t->device, t->stream, &host, &accumulator));
+    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+    if (!t->device->dry)
+        *sum = *(const pt_sum_t *)host.data;
+    return PT_OK;
+}
+
+pt_status_t pt_train_evaluate(pt_trainer_t *t, double *loss, bool *stopped)
+{
+    evaluation_t e = {.sequences = pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION)};
+    pt_sum_t sum = {.nan = 0};
+    int64_t wanted = t->config->run.eval_sequences;
+    int64_t per_round = t->loading.micro_batch * t->loading.replicas;
+    *stopped = false;
+    *loss = NAN;
+    if (wanted > 0 && wanted < e.sequences)
+        e.sequences = wanted;
+    e.rounds = (e.sequences + per_round - 1) / per_round;
+    if (e.rounds == 0)
+        return PT_OK;
+    t->where.phase = PT_PHASE_EVALUATE;
+    /* The batch read ahead is gone after this; the next step reads it again. */
+    pt_status_t status = pt_model_clear_loss(t->model, t->stream);
+    if (status == PT_OK)
+        status = run_rounds(t, &e, stopped);
+    if (status == PT_OK)
+        status = fetch(t, &sum);
+    PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, status));
+    if (e.valid > 0 && !*stopped)
+        *loss = pt_sum_value(&sum) / (double)e.valid;
+    return PT_OK;
+}

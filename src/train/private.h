@@ -1,0 +1,40 @@
+/* Inside of train.h. */
+#ifndef PENTA_TRAIN_PRIVATE_H
+#define PENTA_TRAIN_PRIVATE_H
+
+#include "penta/train.h"
+
+enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe */ };
+
+/* Makes all states whole on every replica from the shards (after loading). Collective. */
+pt_status_t pt_train_gather_states(pt_trainer_t *trainer);
+
+/* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */
+pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);
+
+/* A rank's valid labels, or 0 where another rank counts the same ones: summed over the world. */
+int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
+
+/* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
+pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer, double loss, double norm);
+
+/* "penta 0.1.0 (revision), MPICH …, HDF5 …". */
+void pt_train_build_text(char *buffer, size_t size);
+/* "0 host\n1 host\n…" on rank 0, "" elsewhere. Collective. Caller frees with pt_free. */
+pt_status_t pt_train_host_map(pt_trainer_t *trainer, char **out);
+
+/* Rate of matrix products, FLOP/s, summed over ranks: what MFU is measured against on a device whose
+ * peak is not known. Collective. */
+pt_status_t pt_train_measure_peak(pt_trainer_t *trainer, double *flops);
+
+/* Calls `visit` for every box of every part of every parameter in `bucket` that this rank speaks for,
+ * within its shard. slab.local counts from the shard's first element. */
+typedef struct pt_stored_box {
+    int param, part;
+    int64_t ordinal; /* of the part, over the whole table */
+    pt_slab_t slab;
+} pt_stored_box_t;
+typedef pt_status_t (*pt_visit_box_fn)(pt_trainer_t *trainer, const pt_stored_box_t *box, void *self);
+pt_status_t pt_train_visit_shard(pt_trainer_t *trainer, int bucket, pt_visit_box_fn visit, void *self);
+
+#endif

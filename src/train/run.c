@@ -1,0 +1,213 @@
+#include "penta/alloc.h"
+#include "penta/clock.h"
+#include "penta/log.h"
+#include "src/train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- stopping --------------------------------------------------------------------------------------- */
+
+/* Would another step and a save end after the time limit? Rank 0 decides for all. */
+static bool is_short_of_time(const run_t *run)
+{
+    double limit = pt_config_time_limit_sec(run->config);
+    double elapsed = pt_clock_sec() - run->start_sec;
+    return limit > 0 && elapsed + 1.2 * run->step_sec + 1.5 * run->save_sec + 1 > limit;
+}
+
+static bool has_trigger(const run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 8];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/stop", run->config->run.dir);
+    return stat(path, &info) == 0;
+}
+
+static bool want_stop(void *self)
+{
+    const run_t *run = self;
+    return pt_stop_requested() > 0 || (run->root && (is_short_of_time(run) || has_trigger(run)));
+}
+
+/* ---- saving ----------------------------------------------------------------------------------------- */
+
+static pt_status_t save(run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
+    const pt_config_t *c = run->config;
+    pt_trainer_t *t = &run->trainer;
+    if (run->saved_step == t->step)
+        return PT_OK;
+    double start = pt_clock_sec();
+    snprintf(directory, sizeof directory, "%s/checkpoints", c->run.dir);
+    pt_checkpoint_path(directory, t->step, path, sizeof path);
+    PT_TRY(pt_train_save(t, path, run->loss, &run->digest));
+    run->saved_step = t->step;
+    double sec = pt_clock_sec() - start;
+    run->save_sec = fmax(run->save_sec, sec);
+    if (run->root)
+        pt_checkpoint_retain(directory, c->checkpoint.keep, c->checkpoint.keep_every);
+    report_saved(run, path, sec);
+    return PT_OK;
+}
+
+/* A failed periodic save costs safety, not the run: the last published file stands. */
+static pt_status_t save_if_due(run_t *run)
+{
+    int64_t every = run->config->checkpoint.every;
+    if (every == 0 || run->trainer.step % every != 0)
+        return PT_OK;
+    pt_status_t status = save(run);
+    if (status != PT_IO)
+        return status;
+    pt_error_warn("checkpoint failed, training goes on: ");
+    return PT_OK;
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+static bool is_due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
+}
+
+static pt_status_t evaluate(run_t *run, bool *stopped)
+{
+    PT_TRY(pt_train_evaluate(&run->trainer, &run->validation_loss, stopped));
+    if (!isnan(run->validation_loss))
+        report_evaluation(run);
+    return PT_OK;
+}
+
+static pt_status_t after_step(run_t *run, bool *stop)
+{
+    const pt_config_t *c = run->config;
+    int64_t step = run->trainer.step;
+    bool stopped = false;
+    if (is_due(c->run.replica_check_every, step))
+        PT_TRY(pt_train_check_replicas(&run->trainer));
+    if (is_due(c->run.eval_every, step) && !*stop && step < c->train.steps)
+        PT_TRY(evaluate(run, &stopped));
+    *stop |= stopped || step == c->run.stop_step;
+    return *stop ? PT_OK : save_if_due(run);
+}
+
+static void keep_time(run_t *run, const pt_step_result_t *step)
+{
+    run->loss = step->loss;
+    run->step_sec = run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
+    if (run->trainer.step == run->first_step + 1)
+        return;
+    run->train_sec += step->step_sec;
+    run->timed_steps++;
+    run->timed_tokens += step->valid_tokens;
+}
+
+/* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
+static pt_status_t loop(run_t *run)
+{
+    pt_trainer_t *t = &run->trainer;
+    bool stop = run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
+    while (t->step < run->config->train.steps && !stop) {
+        pt_step_result_t step;
+        PT_TRY(pt_train_step(t, want_stop, run, &step));
+        stop = step.stop;
+        keep_time(run, &step);
+        report_step(run, &step);
+        PT_TRY(after_step(run, &stop));
+    }
+    PT_TRY(save(run));
+    if (t->step < run->config->train.steps)
+        return PT_STOPPED;
+    bool stopped = false;
+    return evaluate(run, &stopped);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------------ */
+
+static pt_status_t open_directory(run_t *run)
+{
+    char *ini = NULL;
+    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    PT_TRY(pt_config_to_ini(run->config, &ini));
+    pt_status_t status = pt_rundir_write(run->dir, "config.resolved.ini", ini);
+    pt_free(ini);
+    return status;
+}
+
+static pt_status_t begin(run_t *run, pt_wire_t *wire)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    pt_trainer_t *t = &run->trainer;
+    pt_status_t status = PT_OK;
+    PT_TRY(pt_trainer_create(run->config, wire, false, t));
+    run->root = pt_comm_rank(t->mesh.world) == 0;
+    run->terminal = run->root && isatty(STDOUT_FILENO);
+    if (run->root)
+        status = open_directory(run);
+    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
+    snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
+    PT_TRY(pt_train_resume(t, directory, &run->resumed));
+    run->loss = run->resumed.loss;
+    run->first_step = t->step;
+    if (run->resumed.path[0])
+        run->saved_step = t->step;
+    if (run->root)
+        status = pt_rundir_open_metrics(run->dir, t->step);
+    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    report_header(run);
+    return PT_OK;
+}
+
+static void fill_result(run_t *run)
+{
+    pt_train_result_t *r = run->result;
+    pt_trainer_t *t = &run->trainer;
+    if (r == NULL || t->engine == NULL)
+        return;
+    r->step = t->step;
+    r->loss = run->loss;
+    r->validation_loss = run->validation_loss;
+    r->digest = run->digest;
+    r->ledger = *pt_engine_ledger(t->engine);
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        r->peak_bytes[c] = t->arena[c].peak;
+}
+
+/* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
+static void write_status(const run_t *run, pt_status_t status, int64_t step)
+{
+    const pt_error_t *error = pt_error_last();
+    if (run->root || pt_error_is_fatal())
+        pt_status_write(run->config->run.dir, status, error->status ? error->text : NULL, step);
+}
+
+pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire, pt_train_result_t *result)
+{
+    pt_status_t status;
+    run_t *run = NULL;
+    PT_TRY(PT_NEW("run", 1, &run));
+    run->config = config;
+    run->result = result;
+    run->saved_step = -1;
+    run->validation_loss = NAN;
+    run->start_sec = pt_clock_sec();
+    PT_TRY_GOTO(done, begin(run, wire));
+    status = loop(run);
+    fill_result(run);
+    if (status == PT_OK || status == PT_STOPPED) {
+        pt_status_t reported = run->root ? report_summary(run, status) : PT_OK;
+        reported = pt_comm_agree(run->trainer.mesh.world, reported, false);
+        status = reported == PT_OK ? status : reported;
+    }
+done:
+    write_status(run, status, run->trainer.step);
+    pt_rundir_close(run->dir);
+    pt_trainer_destroy(&run->trainer);
+    pt_free(run);
+    return status;
+}

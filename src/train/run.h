@@ -1,0 +1,35 @@
+/* Inside of pt_train_run: the loop (run.c) and what it tells people and files (report.c). */
+#ifndef PENTA_TRAIN_RUN_H
+#define PENTA_TRAIN_RUN_H
+
+#include "penta/rundir.h"
+#include "src/train/private.h"
+
+typedef struct run {
+    const pt_config_t *config;
+    pt_trainer_t trainer;
+    bool root;           /* rank 0 of the world */
+    pt_rundir_t *dir;    /* rank 0 only */
+    bool terminal;       /* progress goes to a terminal */
+    pt_resumed_t resumed;
+    int64_t first_step;  /* done when this run began */
+    int64_t saved_step;  /* of the newest durable checkpoint, -1 none */
+    uint64_t digest;     /* of that one */
+    double start_sec;    /* clock when the run began */
+    double train_sec;    /* in steps, the first apart */
+    int64_t timed_steps, timed_tokens;
+    double step_sec, save_sec; /* expected: smoothed, largest so far */
+    double loss, validation_loss;
+    double peak_flops;   /* of all ranks: measured matrix products */
+    pt_train_result_t *result; /* NULL: not wanted */
+} run_t;
+
+void report_header(const run_t *run);
+/* metrics.jsonl and, when due, a progress line. */
+void report_step(run_t *run, const pt_step_result_t *step);
+void report_evaluation(run_t *run);
+void report_saved(run_t *run, const char *path, double sec);
+/* Stable lines at the end, and summary.json. */
+pt_status_t report_summary(run_t *run, pt_status_t outcome);
+
+#endif

@@ -1,0 +1,174 @@
+#include "penta/alloc.h"
+#include "penta/clock.h"
+#include "penta/fault.h"
+#include "penta/log.h"
+#include "src/train/private.h"
+
+#include <math.h>
+
+/* ---- what the executor calls --------------------------------------------------------------------- */
+
+static pt_batch_view_t batch_of(const pt_trainer_t *t, const pt_action_t *action)
+{
+    pt_batch_view_t batch = pt_loader_view(t->loader, action->micro_batch);
+    batch.step = t->step;
+    batch.training = true;
+    batch.loss_scale = t->valid > 0 ? 1.0 / (double)t->valid : 0;
+    return batch;
+}
+
+/* A user who asks twice wants out now, not at the end of the step. */
+static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action)
+{
+    t->where.chunk = action->chunk;
+    t->where.micro_batch = action->micro_batch;
+    PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
+    return pt_comm_progress(t->engine);
+}
+
+static pt_status_t forward(void *self, const pt_action_t *action)
+{
+    pt_trainer_t *t = self;
+    pt_batch_view_t batch = batch_of(t, action);
+    PT_TRY(start_action(t, action));
+    return pt_model_forward(t->model, action, &batch, t->stream);
+}
+
+static pt_status_t backward(void *self, const pt_action_t *action)
+{
+    pt_trainer_t *t = self;
+    pt_batch_view_t batch = batch_of(t, action);
+    PT_TRY(start_action(t, action));
+    return pt_model_backward(t->model, action, &batch, t->stream);
+}
+
+static pt_status_t weight(void *self, const pt_action_t *action)
+{
+    pt_trainer_t *t = self;
+    pt_batch_view_t batch = batch_of(t, action);
+    PT_TRY(start_action(t, action));
+    return pt_model_weight(t->model, action, &batch, t->stream);
+}
+
+/* ---- parts of a step ------------------------------------------------------------------------------ */
+
+int64_t pt_train_counted(const pt_trainer_t *t, int64_t valid)
+{
+    bool speaks = t->mesh.coordinate[PT_AXIS_TENSOR] == 0 &&
+                  t->mesh.coordinate[PT_AXIS_PIPELINE] == 0;
+    return speaks ? valid : 0;
+}
+
+/* N of a step is known from the exchange at the end of the one before; the first asks for itself. */
+static pt_status_t load_batch(pt_trainer_t *t)
+{
+    int64_t valid = 0;
+    t->where.phase = PT_PHASE_DATA;
+    pt_status_t status = pt_loader_load(t->loader, t->step, t->stream, &valid);
+    if (t->next_step != t->step) {
+        t->next_valid = pt_train_counted(t, valid);
+        PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &t->next_valid, 1, status));
+    }
+    t->valid = t->next_valid;
+    return status;
+}
+
+static pt_status_t clear(pt_trainer_t *t)
+{
+    PT_TRY(pt_units_clear_grads(t->units, t->stream));
+    PT_TRY(pt_model_clear_loss(t->model, t->stream));
+    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->norm_sum});
+}
+
+static pt_status_t poison(pt_trainer_t *t)
+{
+    if (pt_fault("train.gradient") != PT_FAULT_NAN)
+        return PT_OK;
+    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, 0), 0, 0, 1);
+    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = grads, .value = NAN});
+}
+
+/* Loss and squared norm, exactly summed, from the device to the host. */
+static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
+{
+    pt_tensor_t loss = pt_tensor_slice(t->host_sums, 0, 0, 1);
+    pt_tensor_t norm = pt_tensor_slice(t->host_sums, 0, 1, 1);
+    pt_tensor_t accumulator = pt_model_loss_accumulator(t->model);
+    PT_TRY(pt_optim_square_sum(t->optim, t->norm_sum, t->stream));
+    PT_TRY(pt_device_copy(t->device, t->stream, &loss, &accumulator));
+    PT_TRY(pt_device_copy(t->device, t->stream, &norm, &t->norm_sum));
+    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+    if (t->device->dry)
+        return PT_OK;
+    sums[0] = *(const pt_sum_t *)loss.data;
+    sums[1] = *(const pt_sum_t *)norm.data;
+    return PT_OK;
+}
+
+/* The one exchange: loss, norm, N of the next step, stop wishes, worst status. */
+static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
+                            pt_status_t mine, pt_step_result_t *out)
+{
+    pt_sum_t sums[2] = {{.nan = 0}};
+    t->where.phase = PT_PHASE_EXCHANGE;
+    if (mine == PT_OK)
+        PT_TRY(fetch_sums(t, sums));
+    int64_t values[2] = {pt_train_counted(t, t->prefetched), want_stop && want_stop(self)};
+    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 2, mine));
+    t->next_valid = values[0];
+    t->next_step = t->step + 1;
+    out->stop = values[1] > 0;
+    out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
+    out->grad_norm = sqrt(pt_sum_value(&sums[1]));
+    return PT_OK;
+}
+
+static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
+{
+    t->where.phase = PT_PHASE_OPTIMIZER;
+    if (!t->device->dry && !(isfinite(out->loss) && isfinite(out->grad_norm)))
+        return pt_train_explain_nonfinite(t, out->loss, out->grad_norm);
+    out->lr = pt_learning_rate(t->config, t->decay_steps, t->t + 1);
+    double clip = pt_clip_coefficient(out->grad_norm, t->config->train.clip);
+    PT_TRY(pt_optim_update(t->optim, ++t->t, out->lr, clip, t->stream));
+    t->step++;
+    t->tokens += t->valid;
+    out->valid_tokens = t->valid;
+    return PT_OK;
+}
+
+static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
+                            pt_step_result_t *out)
+{
+    const pt_executor_ops_t ops = {t, forward, backward, weight};
+    double start = pt_clock_sec(), waited = pt_engine_ledger(t->engine)->wait_sec;
+    PT_TRY(load_batch(t));
+    out->data_sec = pt_clock_sec() - start;
+    PT_TRY(clear(t));
+    PT_TRY(pt_schedule_run(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE], &ops));
+    t->where.chunk = t->where.micro_batch = t->where.layer = -1;
+    /* While gradients are on their way: the next batch. Its failure waits for the exchange. */
+    double reading = pt_clock_sec();
+    pt_status_t mine = pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched);
+    out->data_sec += pt_clock_sec() - reading;
+    t->where.phase = PT_PHASE_REDUCE;
+    PT_TRY(pt_units_finish(t->units, t->stream));
+    PT_TRY(poison(t));
+    PT_TRY(exchange(t, want_stop, self, mine, out));
+    PT_TRY(update(t, out));
+    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+    out->step_sec = pt_clock_sec() - start;
+    out->comm_sec = pt_engine_ledger(t->engine)->wait_sec - waited;
+    return PT_OK;
+}
+
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
+                          pt_step_result_t *out)
+{
+    *out = (pt_step_result_t){0};
+    trainer->where.step = trainer->step + 1;
+    pt_alloc_seal();
+    pt_status_t status = run_step(trainer, want_stop, self, out);
+    pt_alloc_unseal();
+    return status;
+}

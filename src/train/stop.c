@@ -1,0 +1,47 @@
+#include "penta/train.h"
+
+#include <signal.h>
+
+/* One of the few mutable globals: a signal handler can set nothing else. */
+static volatile sig_atomic_t requests;
+
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    requests++;
+}
+
+/* Interrupts count; the others ask for the same stop however often they come. */
+static void on_polite_signal(int signal_number)
+{
+    (void)signal_number;
+    if (requests == 0)
+        requests = 1;
+}
+
+void pt_stop_install(void)
+{
+    struct sigaction polite = {.sa_handler = on_polite_signal, .sa_flags = SA_RESTART};
+    struct sigaction interrupt = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&polite.sa_mask);
+    sigemptyset(&interrupt.sa_mask);
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGTERM, &polite, NULL);
+    sigaction(SIGUSR1, &polite, NULL);
+    sigaction(SIGUSR2, &polite, NULL);
+}
+
+void pt_stop_request(void)
+{
+    on_polite_signal(0);
+}
+
+int pt_stop_requested(void)
+{
+    return requests;
+}
+
+void pt_stop_clear(void)
+{
+    requests = 0;
+}

@@ -1,0 +1,277 @@
+#include "penta/alloc.h"
+#include "penta/layout.h"
+#include "penta/log.h"
+#include "src/train/private.h"
+
+#include <string.h>
+
+static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
+    [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,    [PT_CLASS_GRADIENTS] = PT_MEMORY_DEVICE,
+    [PT_CLASS_OPTIMIZER] = PT_MEMORY_DEVICE,     [PT_CLASS_ACTIVATIONS] = PT_MEMORY_DEVICE,
+    [PT_CLASS_WORKSPACE] = PT_MEMORY_DEVICE,     [PT_CLASS_BATCH] = PT_MEMORY_DEVICE,
+    [PT_CLASS_COMMUNICATION] = PT_MEMORY_DEVICE, [PT_CLASS_STAGING] = PT_MEMORY_HOST,
+    [PT_CLASS_SNAPSHOT] = PT_MEMORY_HOST,
+};
+
+static pt_dtype_t dtype_of(const pt_config_t *config)
+{
+    return config->train.precision == PT_PRECISION_FP64 ? PT_F64 : PT_F32;
+}
+
+static const char *choice_text(const pt_config_t *config, pt_option_id_t id, char *buffer,
+                               size_t size)
+{
+    return pt_config_value(config, id, buffer, size);
+}
+
+/* Device, engine, mesh: where the run stands. The device is local business, so ranks agree on it. */
+static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
+{
+    char device[32], isa[32], direct[32];
+    const pt_config_t *c = t->config;
+    pt_device_options_t options = {
+        .name = dry ? "dry" : choice_text(c, PT_OPTION_run_device, device, sizeof device),
+        .isa = choice_text(c, PT_OPTION_run_isa, isa, sizeof isa),
+        .threads = (int)c->run.threads,
+        .seed = (uint64_t)c->train.seed + (uint64_t)pt_log_rank(),
+    };
+    pt_status_t opened = pt_device_open(&options, &t->device);
+    pt_engine_options_t engine = {.device = t->device};
+    engine.gpu_direct = choice_text(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
+    PT_TRY(pt_engine_create(wire, &engine, &t->engine));
+    pt_comm_t *world = pt_engine_world(t->engine);
+    PT_TRY(pt_comm_agree(world, opened, false));
+    pt_mesh_shape_t shape;
+    PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
+    PT_TRY(pt_mesh_create(t->engine, &shape, &t->mesh));
+    return t->device->ops->stream_create(t->device, &t->stream);
+}
+
+static void choose_loading(pt_trainer_t *t)
+{
+    const pt_config_t *c = t->config;
+    t->loading = (pt_loader_options_t){
+        .global_batch = c->train.global_batch,
+        .micro_batch = c->train.micro_batch,
+        .sequence = c->train.sequence,
+        .replicas = t->mesh.shape.size[PT_AXIS_DATA],
+        .replica = t->mesh.coordinate[PT_AXIS_DATA],
+        .contexts = t->mesh.shape.size[PT_AXIS_CONTEXT],
+        .context = t->mesh.coordinate[PT_AXIS_CONTEXT],
+        .engine = t->engine,
+    };
+}
+
+static pt_status_t make_schedule(pt_trainer_t *t)
+{
+    int64_t micro_batches = pt_loader_micro_batches(&t->loading);
+    PT_CHECK_COMMON(micro_batches <= PT_MAX_MICRO_BATCHES, PT_CONFIG,
+                    "train.global_batch = %lld gives each rank %lld micro-batches a step, more than "
+                    "%d: raise train.micro_batch or the number of ranks",
+                    (long long)t->config->train.global_batch, (long long)micro_batches,
+                    PT_MAX_MICRO_BATCHES);
+    int stages = t->mesh.shape.size[PT_AXIS_PIPELINE];
+    PT_TRY(pt_schedule_create((pt_schedule_kind_t)t->config->parallel.schedule, stages, 1,
+                              (int)micro_batches, &t->schedule));
+    return pt_schedule_check(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE], &t->facts);
+}
+
+static pt_status_t make_model(pt_trainer_t *t)
+{
+    const pt_config_t *c = t->config;
+    pt_dtype_t dtype = dtype_of(c);
+    pt_units_options_t units = {
+        .zero = c->parallel.zero,
+        .overlap = c->parallel.overlap,
+        .in_flight = (int)c->comm.in_flight,
+        .merge_bytes = c->parallel.unit_mib * (1 << 20),
+        .weight_dtype = dtype,
+        .grad_dtype = dtype,
+        .wire_dtype = dtype,
+    };
+    pt_model_options_t model = {
+        .micro_batch = c->train.micro_batch,
+        .sequence = c->train.sequence,
+        .input_slots = t->schedule.input_slots,
+        .weight_slots = t->schedule.weight_slots,
+        .fused = t->facts.fused,
+        .training = true,
+        .seed = (uint64_t)c->train.seed,
+        .where = &t->where,
+    };
+    PT_TRY(pt_config_recompute(c, &model.recompute_every));
+    PT_TRY(pt_units_create(&t->table, &t->mesh, t->device, &units, &t->units));
+    PT_TRY(pt_model_create(&t->arch, &t->table, t->units, &t->mesh, t->device, &model, &t->model));
+    return pt_optim_create(&t->table, t->units, t->device, c, &t->optim);
+}
+
+static pt_status_t open_data(pt_trainer_t *t, bool dry)
+{
+    const pt_config_t *c = t->config;
+    int64_t enough = (c->train.global_batch + 1) * c->train.sequence * 100;
+    PT_TRY(dry ? pt_corpus_open_dry(c, enough, &t->corpus)
+               : pt_corpus_open(c, t->arch.vocab, &t->corpus));
+    return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
+}
+
+/* One snapshot piece: the largest shard a rank stores, in the type of the file. */
+static int64_t snapshot_bytes(const pt_trainer_t *t)
+{
+    int64_t most = 0;
+    for (int b = 0; b < pt_units_buckets(t->units); b++) {
+        int64_t count = pt_bucket_shard(t->units, b).count;
+        most = count > most ? count : most;
+    }
+    return most * (int64_t)pt_dtype_size(pt_dtype_accumulator(dtype_of(t->config)));
+}
+
+/* Run twice: arenas without memory count, arenas with memory place. */
+static pt_status_t layout(pt_trainer_t *t, int64_t staging_bytes)
+{
+    pt_arena_t *arena = t->arena;
+    PT_TRY(pt_units_layout(t->units, &arena[PT_CLASS_PARAMETERS], &arena[PT_CLASS_GRADIENTS],
+                           &arena[PT_CLASS_COMMUNICATION]));
+    PT_TRY(pt_model_layout(t->model, &arena[PT_CLASS_ACTIVATIONS], &arena[PT_CLASS_WORKSPACE],
+                           &arena[PT_CLASS_GRADIENTS]));
+    PT_TRY(pt_optim_layout(t->optim, &arena[PT_CLASS_OPTIMIZER]));
+    PT_TRY(pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
+    PT_TRY(pt_engine_layout(t->engine, staging_bytes, &arena[PT_CLASS_STAGING]));
+    int64_t words = PT_SUM_WORDS, digest = 1;
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words, &t->norm_sum));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "digest", PT_I64, 1, &digest, &t->digest_sum));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "step sums", PT_I64, 2,
+                           (int64_t[]){2, PT_SUM_WORDS}, &t->host_sums));
+    for (int m = 0; m < 3; m++)
+        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe", t->arch.dtype, 2,
+                               (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
+    t->snapshot_bytes = snapshot_bytes(t);
+    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", t->snapshot_bytes, &t->snapshot);
+}
+
+static pt_status_t count(pt_trainer_t *t, int64_t staging_bytes)
+{
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        pt_arena_init(&t->arena[c], (pt_memory_class_t)c, class_memory[c]);
+    PT_TRY(layout(t, staging_bytes));
+    return pt_train_check_memory(t);
+}
+
+static pt_status_t place(pt_trainer_t *t, int64_t staging_bytes)
+{
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        PT_TRY(pt_device_place_arena(t->device, &t->arena[c]));
+    return layout(t, staging_bytes);
+}
+
+static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
+                          int64_t staging_bytes, pt_trainer_t *out);
+
+/* A plan asks for the device of the run, which this machine may lack: by name. */
+static bool has_memory_of_its_own(const pt_trainer_t *t)
+{
+    char name[32];
+    if (!t->device->dry)
+        return !t->device->ops->device_memory_is_host_memory;
+    choice_text(t->config, PT_OPTION_run_device, name, sizeof name);
+    return strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0;
+}
+
+/* A device with memory of its own needs host staging: as much as one dry step shows. */
+static pt_status_t measure_staging(const pt_trainer_t *t, int64_t *bytes)
+{
+    pt_wire_t *wire = NULL;
+    pt_trainer_t dry;
+    pt_step_result_t result;
+    const pt_comm_t *world = pt_engine_world(t->engine);
+    *bytes = 0;
+    if (!has_memory_of_its_own(t))
+        return PT_OK;
+    PT_TRY(pt_wire_open_dry(pt_comm_rank(world), pt_comm_size(world), &wire));
+    pt_status_t status = create(t->config, wire, true, 0, &dry);
+    if (status == PT_OK) {
+        status = pt_train_step(&dry, NULL, NULL, &result);
+        if (status == PT_OK)
+            status = pt_train_gather_states(&dry);
+        *bytes = pt_engine_staging_peak(dry.engine);
+        pt_trainer_destroy(&dry);
+    }
+    pt_wire_close(wire);
+    pt_log_set_where(&t->where);
+    return status;
+}
+
+static pt_status_t fill(pt_trainer_t *t)
+{
+    PT_TRY(pt_units_prepare(t->units, t->stream));
+    PT_TRY(pt_model_prepare(t->model, t->stream));
+    PT_TRY(pt_model_init_weights(t->model, (uint64_t)t->config->train.seed, t->stream));
+    PT_TRY(pt_optim_reset(t->optim, t->stream));
+    return pt_comm_wait_stream(t->engine, t->stream);
+}
+
+/* Everything but memory; the caller agrees. staging_bytes: -1 when they are to be found. */
+static pt_status_t make_local(pt_trainer_t *t, bool dry, int64_t *staging_bytes)
+{
+    PT_TRY(make_schedule(t));
+    PT_TRY(make_model(t));
+    PT_TRY(open_data(t, dry));
+    if (*staging_bytes < 0)
+        PT_TRY(measure_staging(t, staging_bytes));
+    return count(t, *staging_bytes);
+}
+
+static pt_status_t place_local(pt_trainer_t *t, int64_t staging_bytes)
+{
+    PT_TRY(place(t, staging_bytes));
+    return fill(t);
+}
+
+static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
+                          int64_t staging_bytes, pt_trainer_t *out)
+{
+    pt_status_t status;
+    *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
+    pt_log_set_where(&out->where);
+    PT_TRY_GOTO(fail, pt_arch_from_config(config, &out->arch));
+    PT_TRY_GOTO(fail, pt_param_table_create(&out->arch, &out->table));
+    PT_TRY_GOTO(fail, open_machine(out, wire, dry));
+    choose_loading(out);
+    status = make_local(out, dry, &staging_bytes);
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
+    /* Only now: what one rank takes, another would miss when it looks how much there is. */
+    status = place_local(out, staging_bytes);
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
+    out->decay_steps = config->train.decay_steps ? config->train.decay_steps : config->train.steps;
+    return PT_OK;
+fail:
+    pt_trainer_destroy(out);
+    return status;
+}
+
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry,
+                              pt_trainer_t *out)
+{
+    return create(config, wire, dry, -1, out);
+}
+
+void pt_trainer_destroy(pt_trainer_t *t)
+{
+    pt_loader_destroy(t->loader);
+    pt_corpus_close(t->corpus);
+    pt_optim_destroy(t->optim);
+    pt_model_destroy(t->model);
+    pt_units_destroy(t->units);
+    pt_schedule_destroy(&t->schedule);
+    pt_mesh_destroy(&t->mesh);
+    pt_engine_destroy(t->engine);
+    if (t->device) {
+        for (int c = 0; c < PT_CLASS_COUNT; c++)
+            pt_device_free_arena(t->device, &t->arena[c]);
+        if (t->stream)
+            t->device->ops->stream_destroy(t->device, t->stream);
+        pt_device_close(t->device);
+    }
+    pt_param_table_destroy(&t->table);
+    pt_log_set_where(NULL);
+    *t = (pt_trainer_t){0};
+}
