@@ -7,6 +7,7 @@
 
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +45,20 @@ static void tell_log(int rank, int size)
     pt_log_set_rank(rank, size, host);
 }
 
+/* Before MPI is there its launcher tells who speaks, so that one message comes of one mistake. */
+static int launched_rank(void)
+{
+    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = getenv(names[i]);
+        int64_t rank;
+        if (text && pt_text_int(text, &rank) && rank >= 0 && rank < INT32_MAX)
+            return (int)rank;
+    }
+    return 0;
+}
+
 /* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
 static int finish(pt_status_t status, pt_wire_t *wire)
 {
@@ -79,6 +94,7 @@ int main(int argc, char **argv)
     pt_wire_t *wire = NULL;
     if (is_answered(argc, argv, &status))
         return finish(status, NULL);
+    tell_log(launched_rank(), 1);
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || (status = pt_fault_init()) != PT_OK)
         return finish(PT_CONFIG, NULL);
@@ -88,7 +104,6 @@ int main(int argc, char **argv)
     }
     if (command->parallel)
         return run_parallel(command, argc, argv);
-    tell_log(0, 1);
     status = pt_wire_open_serial(&wire);
     if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, wire);

@@ -12,9 +12,11 @@
 /* Zeroed; caller frees with pt_free. count*size is checked for overflow. Fails: MEMORY (local),
  * INTERNAL when sealed. `*out` is NULL on failure. count 0 gives a valid pointer. */
 pt_status_t pt_alloc(const char *name, size_t count, size_t size, void **out);
-#define PT_NEW(name, count, out) pt_alloc((name), (count), sizeof(**(out)), (void **)(out))
+#define PT_NEW(name, count, out)                                                       \
+    pt_alloc((name), (count), sizeof(**(out)), (void **)(out))
 /* Keeps the contents, zeroes what is new. `*pointer` may be NULL; unchanged on failure. */
-pt_status_t pt_realloc(const char *name, size_t old_count, size_t count, size_t size, void **pointer);
+pt_status_t pt_realloc(const char *name, size_t old_count, size_t count, size_t size,
+                       void **pointer);
 pt_status_t pt_strdup(const char *name, const char *text, char **out);
 void pt_free(void *pointer); /* NULL is fine */
 /* Nested: a counter. */

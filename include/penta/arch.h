@@ -20,7 +20,8 @@ typedef struct pt_arch {
     pt_dtype_t dtype; /* of weights and activations */
 } pt_arch_t;
 
-pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out); /* Common: CONFIG */
+pt_status_t pt_arch_from_config(const pt_config_t *config,
+                                pt_arch_t *out); /* Common: CONFIG */
 
 /* Local. Fails: MEMORY; CONFIG (common) when sizes overflow int64. Caller destroys. */
 pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_param_table_t *out);
@@ -40,7 +41,8 @@ typedef struct pt_hf_name {
     int64_t first_row; /* of the (transposed) HF tensor */
     int64_t rows;      /* of the whole (transposed) HF tensor */
 } pt_hf_name_t;
-bool pt_arch_hf_name(const pt_arch_t *arch, const pt_param_t *param, int part, pt_hf_name_t *out);
+bool pt_arch_hf_name(const pt_arch_t *arch, const pt_param_t *param, int part,
+                     pt_hf_name_t *out);
 
 /* FLOPs of one token, forward and backward (6·matrix parameters + causal attention), for MFU. */
 double pt_arch_flops_per_token(const pt_arch_t *arch, int64_t sequence);

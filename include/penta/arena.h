@@ -25,7 +25,7 @@ enum { PT_ARENA_ALIGN = 256 }; /* bytes; every take starts on a multiple */
 typedef struct pt_arena {
     pt_memory_class_t cls;
     pt_memory_t memory;
-    char *base; /* NULL: planning */
+    char *base;                   /* NULL: planning */
     int64_t capacity, used, peak; /* bytes */
 } pt_arena_t;
 
@@ -34,10 +34,11 @@ void pt_arena_init(pt_arena_t *arena, pt_memory_class_t cls, pt_memory_t memory)
 void pt_arena_place(pt_arena_t *arena, void *base, int64_t capacity);
 /* Local. Fails: MEMORY on overflow of int64, INTERNAL beyond capacity. `*out` NULL while
  * planning. */
-pt_status_t pt_arena_take(pt_arena_t *arena, const char *name, int64_t bytes, void **out);
+pt_status_t pt_arena_take(pt_arena_t *arena, const char *name, int64_t bytes,
+                          void **out);
 /* A dense tensor of the arena's memory kind. */
-pt_status_t pt_arena_tensor(pt_arena_t *arena, const char *name, pt_dtype_t dtype, int ndim,
-                            const int64_t *shape, pt_tensor_t *out);
+pt_status_t pt_arena_tensor(pt_arena_t *arena, const char *name, pt_dtype_t dtype,
+                            int ndim, const int64_t *shape, pt_tensor_t *out);
 int64_t pt_arena_mark(const pt_arena_t *arena);
 void pt_arena_release(pt_arena_t *arena, int64_t mark);
 

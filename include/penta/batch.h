@@ -7,7 +7,7 @@
 /* One micro-batch on the device, n = B·T rows. All int32 [n] unless said; borrowed. */
 typedef struct pt_batch_view {
     pt_tensor_t token, label;
-    pt_tensor_t place;    /* index in the sample: order for causality, dropout coordinate */
+    pt_tensor_t place; /* index in the sample: order for causality, dropout coordinate */
     pt_tensor_t position; /* rotary or learned position */
     pt_tensor_t document; /* data NULL: one document a sequence */
     pt_tensor_t sample;   /* int64 [n] global sample id */

@@ -10,8 +10,9 @@ typedef struct pt_command {
     const char *arguments; /* of the usage line */
     const char *summary;   /* one line */
     const char *details;   /* paragraphs of --help */
-    const char *sections;  /* option sections that matter, for --help: "model,train"; "": none */
-    bool parallel;         /* runs on all ranks of the launch; others run on the serial wire */
+    /* Option sections that matter, for --help: "model,train"; "": none. */
+    const char *sections;
+    bool parallel; /* runs on all ranks of the launch; others run on the serial wire */
     /* argv[0] is the command's name, argv[1] never --help. Collective when parallel. */
     pt_status_t (*run)(int argc, char **argv, pt_wire_t *wire);
 } pt_command_t;

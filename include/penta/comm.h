@@ -37,10 +37,10 @@ typedef struct pt_wire pt_wire_t; /* src/comm/wire.h */
 /* ---- set-up ------------------------------------------------------------------------------- */
 
 typedef struct pt_engine_options {
-    pt_device_t *device;   /* borrowed; NULL: host tensors only */
+    pt_device_t *device;    /* borrowed; NULL: host tensors only */
     const char *gpu_direct; /* auto | on | off */
-    int max_requests;      /* in flight at once; 0: default */
-    uint64_t chaos;        /* tests: non-zero makes readiness random, seeded with it and rank */
+    int max_requests;       /* in flight at once; 0: default */
+    uint64_t chaos; /* tests: non-zero makes readiness random, seeded with it and rank */
 } pt_engine_options_t;
 
 /* The world of this process. main calls one of these once; the handle passed to the first is a
@@ -57,7 +57,8 @@ pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options
 void pt_engine_destroy(pt_engine_t *engine);
 /* Staging the requests of a run need at most, found by a dry run of its step; carved from arena
  * STAGING (host). Plan and place like any arena user. Local. */
-pt_status_t pt_engine_layout(pt_engine_t *engine, int64_t staging_bytes, pt_arena_t *staging);
+pt_status_t pt_engine_layout(pt_engine_t *engine, int64_t staging_bytes,
+                             pt_arena_t *staging);
 /* Highest extent of staging held between begin and end so far (first fit, in the order of begin and
  * end); counted on every device for device tensors as if it needed staging. A request given a
  * segment that an earlier device copy still reads waits in READY for that copy's event. */
@@ -72,8 +73,8 @@ typedef struct pt_comm_place {
     int color, rank, size;
 } pt_comm_place_t;
 /* `axis` says where the ledger books its traffic. */
-pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *name, pt_axis_t axis,
-                          pt_comm_t **out);
+pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *name,
+                          pt_axis_t axis, pt_comm_t **out);
 void pt_comm_free(pt_comm_t *comm); /* NULL is fine */
 int pt_comm_rank(const pt_comm_t *comm);
 int pt_comm_size(const pt_comm_t *comm);
@@ -86,16 +87,16 @@ void *pt_comm_mpi(const pt_comm_t *comm);
 /* ---- transfers ---------------------------------------------------------------------------- */
 
 typedef enum pt_transfer_kind {
-    PT_SEND,           /* send -> peer */
-    PT_RECV,           /* recv <- peer */
-    PT_BROADCAST,      /* recv on all, from `peer` */
-    PT_ALL_GATHER,     /* recv[size·n] = every rank's send[n], in rank order */
-    PT_ALL_TO_ALL,     /* recv block r = block `rank` of rank r's send */
+    PT_SEND,       /* send -> peer */
+    PT_RECV,       /* recv <- peer */
+    PT_BROADCAST,  /* recv on all, from `peer` */
+    PT_ALL_GATHER, /* recv[size·n] = every rank's send[n], in rank order */
+    PT_ALL_TO_ALL, /* recv block r = block `rank` of rank r's send */
     PT_REDUCE_SCATTER, /* recv[n] (+)= sum over ranks, in rank order, of block `rank` of send[size·n];
                           `work` [size·n] takes the blocks in the wire type; [2·size·n] when that is
                           not send's type: the second half is what is sent, own block too */
-    PT_MAX,            /* recv = element-wise maximum of send over ranks */
-    PT_SUM_INT64,      /* recv = element-wise integer sum */
+    PT_MAX,       /* recv = element-wise maximum of send over ranks */
+    PT_SUM_INT64, /* recv = element-wise integer sum */
     PT_TRANSFER_KINDS
 } pt_transfer_kind_t;
 
@@ -116,11 +117,12 @@ typedef struct pt_transfer {
     pt_transfer_kind_t kind;
     pt_comm_t *comm;
     int peer, tag;
-    pt_tensor_t send, recv, work; /* dense; host or device; in place where recv contains send */
+    /* Dense; host or device; in place where recv contains send. */
+    pt_tensor_t send, recv, work;
     /* ALL_TO_ALL of unequal blocks: counts and starts (elements) per rank, host arrays of comm size,
      * borrowed until end; NULL: equal blocks. */
     const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
-    bool accumulate;  /* REDUCE_SCATTER: add to recv */
+    bool accumulate; /* REDUCE_SCATTER: add to recv */
     pt_event_t *ready; /* device work that makes `send` valid and frees `recv`; NULL: now */
 } pt_transfer_t;
 
@@ -151,11 +153,13 @@ void pt_comm_blocking_end(void);
 /* ---- small blocking collectives, host memory ------------------------------------------------ */
 
 pt_status_t pt_comm_barrier(pt_comm_t *comm);
-pt_status_t pt_comm_broadcast_bytes(pt_comm_t *comm, int root, void *data, int64_t bytes);
+pt_status_t pt_comm_broadcast_bytes(pt_comm_t *comm, int root, void *data,
+                                    int64_t bytes);
 pt_status_t pt_comm_sum_int64(pt_comm_t *comm, int64_t *values, int count);
 pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count);
 /* root receives size·bytes in rank order (`all` unused elsewhere). */
-pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine, int64_t bytes, void *all);
+pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
+                                 int64_t bytes, void *all);
 
 /* Agreement point: every rank passes its status (and, if it failed, its error record); all return
  * the most severe one. The record of the lowest rank with that status becomes everyone's, with
@@ -166,8 +170,8 @@ pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet);
  * agrees on `mine` like pt_comm_agree, in one integer reduction (an error costs an agree besides).
  * At most 16 sums and 32 values. Agreements whose number depends on time use it too, and are
  * booked under `control`. */
-pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count, int64_t *values,
-                             int value_count, pt_status_t mine);
+pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
+                             int64_t *values, int value_count, pt_status_t mine);
 
 /* Ends all ranks with this exit code, now. Never returns on MPI; on other wires leaves by
  * _exit. Only main and the watchdog call it. */

@@ -18,11 +18,11 @@ enum { PT_CONFIG_TEXT = 4096, PT_CONFIG_ORIGIN = 192 };
 typedef enum pt_option_id {
 #define PT_SECTION(section, help)
 #define PT_SECTION_END(section)
-#define PT_INT(section, key, ...) PT_OPTION_##section##_##key,
-#define PT_REAL(section, key, ...) PT_OPTION_##section##_##key,
-#define PT_BOOL(section, key, ...) PT_OPTION_##section##_##key,
+#define PT_INT(section, key, ...)    PT_OPTION_##section##_##key,
+#define PT_REAL(section, key, ...)   PT_OPTION_##section##_##key,
+#define PT_BOOL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_CHOICE(section, key, ...) PT_OPTION_##section##_##key,
-#define PT_TEXT(section, key, ...) PT_OPTION_##section##_##key,
+#define PT_TEXT(section, key, ...)   PT_OPTION_##section##_##key,
 #include "src/config/options.def"
 #undef PT_SECTION
 #undef PT_SECTION_END
@@ -37,13 +37,14 @@ typedef enum pt_option_id {
 /* config->SECTION.KEY. Choices are indices into their list. */
 typedef struct pt_config {
 #define PT_SECTION(section, help) struct {
-#define PT_SECTION_END(section) }                                                          \
+#define PT_SECTION_END(section)                                                        \
+    }                                                                                  \
     section;
-#define PT_INT(section, key, ...) int64_t key;
-#define PT_REAL(section, key, ...) double key;
-#define PT_BOOL(section, key, ...) bool key;
+#define PT_INT(section, key, ...)    int64_t key;
+#define PT_REAL(section, key, ...)   double key;
+#define PT_BOOL(section, key, ...)   bool key;
 #define PT_CHOICE(section, key, ...) int key;
-#define PT_TEXT(section, key, ...) char key[PT_CONFIG_TEXT];
+#define PT_TEXT(section, key, ...)   char key[PT_CONFIG_TEXT];
 #include "src/config/options.def"
 #undef PT_SECTION
 #undef PT_SECTION_END
@@ -58,11 +59,26 @@ typedef struct pt_config {
 /* Values of choices, in the order of the table (a test compares them with the list). */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
 typedef enum pt_precision { PT_PRECISION_FP64, PT_PRECISION_FP32 } pt_precision_t;
-typedef enum pt_decay { PT_DECAY_COSINE, PT_DECAY_LINEAR, PT_DECAY_CONSTANT, PT_DECAY_WSD } pt_decay_t;
+typedef enum pt_decay {
+    PT_DECAY_COSINE,
+    PT_DECAY_LINEAR,
+    PT_DECAY_CONSTANT,
+    PT_DECAY_WSD
+} pt_decay_t;
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
-typedef enum pt_option_type { PT_TYPE_INT, PT_TYPE_REAL, PT_TYPE_BOOL, PT_TYPE_CHOICE, PT_TYPE_TEXT } pt_option_type_t;
-typedef enum pt_effect { PT_EFFECT_BITS, PT_EFFECT_ROUNDING, PT_EFFECT_RESULT } pt_effect_t;
+typedef enum pt_option_type {
+    PT_TYPE_INT,
+    PT_TYPE_REAL,
+    PT_TYPE_BOOL,
+    PT_TYPE_CHOICE,
+    PT_TYPE_TEXT
+} pt_option_type_t;
+typedef enum pt_effect {
+    PT_EFFECT_BITS,
+    PT_EFFECT_ROUNDING,
+    PT_EFFECT_RESULT
+} pt_effect_t;
 typedef enum pt_on_resume { PT_RESUME_FIXED, PT_RESUME_FREE } pt_on_resume_t;
 
 /* A row of the table, for help, checks and tests. */
@@ -96,15 +112,16 @@ pt_status_t pt_config_parse(const char *gathered, pt_config_t *out);
 /* Rules that involve the number of ranks (what must divide what). Pure but for a warning. */
 pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks);
 /* Sets one value as the command line would ("train.steps", "10"). Pure; for tests and tools. */
-pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key, const char *value,
-                          const char *origin);
+pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
+                          const char *value, const char *origin);
 void pt_config_defaults(pt_config_t *out); /* no preset applied */
 /* Fills model.* from preset or config.json where not given; then checks everything. */
 pt_status_t pt_config_finish(pt_config_t *config);
 
 /* Text of one value, as it would be written in a file; returns buffer. Parsing it gives the same
  * value, bit for bit. */
-const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *buffer, size_t size);
+const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *buffer,
+                            size_t size);
 /* The resolved configuration as an INI text, each value with its origin. Caller frees with pt_free. */
 pt_status_t pt_config_to_ini(const pt_config_t *config, char **out);
 /* On resume: compares all FIXED options with the archived INI text of a checkpoint. CONFIG, listing
@@ -119,7 +136,8 @@ double pt_config_time_limit_sec(const pt_config_t *config);
 void pt_config_split(const pt_config_t *config, double *train, double *validation);
 
 /* --help of a subcommand's options: every row of `sections` ("model,train"), wrapped. */
-void pt_config_help(const char *sections, void (*put)(void *sink, const char *line), void *sink);
+void pt_config_help(const char *sections, void (*put)(void *sink, const char *line),
+                    void *sink);
 /* The man page penta(1) and jobs/conf/template.ini, made from the table. Caller frees with pt_free. */
 pt_status_t pt_config_man(char **out);
 pt_status_t pt_config_template(char **out);

@@ -24,24 +24,28 @@ typedef struct pt_device_ops {
     void (*close)(pt_device_t *device);
     /* Memory of the device, or host memory it can copy from asynchronously (pinned). Zero-filled
      * is not promised. Fails: MEMORY (local). */
-    pt_status_t (*alloc)(pt_device_t *device, pt_memory_t memory, int64_t bytes, void **out);
+    pt_status_t (*alloc)(pt_device_t *device, pt_memory_t memory, int64_t bytes,
+                         void **out);
     void (*free)(pt_device_t *device, pt_memory_t memory, void *pointer, int64_t bytes);
     pt_status_t (*stream_create)(pt_device_t *device, pt_stream_t **out);
     void (*stream_destroy)(pt_device_t *device, pt_stream_t *stream);
     pt_status_t (*event_create)(pt_device_t *device, pt_event_t **out);
     void (*event_destroy)(pt_device_t *device, pt_event_t *event);
     /* Marks the work put on `stream` so far. An event never recorded is ready. */
-    pt_status_t (*event_record)(pt_device_t *device, pt_event_t *event, pt_stream_t *stream);
+    pt_status_t (*event_record)(pt_device_t *device, pt_event_t *event,
+                                pt_stream_t *stream);
     /* Never blocks. Devices may start queued work only here or in stream_sync. */
     pt_status_t (*event_query)(pt_device_t *device, pt_event_t *event, bool *ready);
     /* Work put on `stream` from now on waits for the event. */
-    pt_status_t (*stream_wait)(pt_device_t *device, pt_stream_t *stream, pt_event_t *event);
+    pt_status_t (*stream_wait)(pt_device_t *device, pt_stream_t *stream,
+                               pt_event_t *event);
     /* Blocks the host until all work of `stream` is done; spins or sleeps inside. Only for
      * set-up and tools: a running step waits through pt_comm_wait_event (comm.h). */
     pt_status_t (*stream_sync)(pt_device_t *device, pt_stream_t *stream);
     /* Bytes between any two kinds of memory; blocks may not overlap. */
-    pt_status_t (*copy)(pt_device_t *device, pt_stream_t *stream, void *to, pt_memory_t to_memory,
-                        const void *from, pt_memory_t from_memory, int64_t bytes);
+    pt_status_t (*copy)(pt_device_t *device, pt_stream_t *stream, void *to,
+                        pt_memory_t to_memory, const void *from,
+                        pt_memory_t from_memory, int64_t bytes);
     /* cpu, dry: MPI may be handed device pointers, and no staging is ever needed. */
     bool device_memory_is_host_memory;
 } pt_device_ops_t;
@@ -54,7 +58,7 @@ struct pt_device {
     bool dry;    /* ops are counted, not run; data must not be read */
     void *state; /* the device's own */
     pt_op_count_t counts[PT_OP_COUNT]; /* calls, FLOPs, bytes since open */
-    int64_t live_bytes, peak_bytes;    /* handed out by pt_device_alloc, both memories */
+    int64_t live_bytes, peak_bytes; /* handed out by pt_device_alloc, both memories */
 };
 
 typedef struct pt_device_options {
@@ -72,7 +76,8 @@ void pt_device_close(pt_device_t *device);
 
 pt_status_t pt_device_alloc(pt_device_t *device, pt_memory_t memory, const char *name,
                             int64_t bytes, void **out);
-void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer, int64_t bytes);
+void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer,
+                    int64_t bytes);
 /* Gives a planned arena memory of its peak size (touched, so that page faults happen now), and
  * empties it for the place pass. Fails: MEMORY, naming class and size. */
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena);
@@ -81,8 +86,8 @@ void pt_device_free_arena(pt_device_t *device, pt_arena_t *arena);
  * a control group allows less. INT64_MAX where the system does not tell. Local. */
 int64_t pt_host_memory_available(void);
 /* Dense tensors of equal bytes, any memories. */
-pt_status_t pt_device_copy(pt_device_t *device, pt_stream_t *stream, const pt_tensor_t *to,
-                           const pt_tensor_t *from);
+pt_status_t pt_device_copy(pt_device_t *device, pt_stream_t *stream,
+                           const pt_tensor_t *to, const pt_tensor_t *from);
 
 /* The CPU kernel table of an ISA level, for tests: "base", "v3", "v4"; NULL when this build or
  * this CPU lacks it. */

@@ -7,6 +7,7 @@
 
 /* Sizes and order of the axes for `ranks` ranks. Fails: CONFIG (common): what does not divide, or is not
  * in this version, with the nearest that works. */
-pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks, pt_mesh_shape_t *out);
+pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
+                                  pt_mesh_shape_t *out);
 
 #endif

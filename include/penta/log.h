@@ -14,7 +14,12 @@
 #include "penta/where.h"
 #include <stdbool.h>
 
-typedef enum pt_log_level { PT_LOG_ERROR, PT_LOG_WARN, PT_LOG_INFO, PT_LOG_DEBUG } pt_log_level_t;
+typedef enum pt_log_level {
+    PT_LOG_ERROR,
+    PT_LOG_WARN,
+    PT_LOG_INFO,
+    PT_LOG_DEBUG
+} pt_log_level_t;
 
 /* Who speaks: rank and size of the job, host name. main calls it once after MPI_Init;
  * before that rank is 0 of 1. */

@@ -27,21 +27,23 @@ typedef struct pt_model pt_model_t;
 typedef struct pt_model_options {
     int64_t micro_batch, sequence; /* local sizes: rows = micro_batch·sequence */
     int recompute_every;           /* 0 none, -1 selective, K >= 1 */
-    const int *input_slots, *weight_slots; /* per chunk, as pt_schedule_t has them; borrowed */
-    bool fused;    /* every W follows its B at once: output gradients are shared by layers */
-    bool training; /* false: only evaluation and logits, nothing is kept */
-    uint64_t seed;                 /* dropout */
+    const int *input_slots,
+        *weight_slots; /* per chunk, as pt_schedule_t has them; borrowed */
+    bool fused; /* every W follows its B at once: output gradients are shared by layers */
+    bool training;     /* false: only evaluation and logits, nothing is kept */
+    uint64_t seed;     /* dropout */
     pt_where_t *where; /* kept current by the passes; borrowed; NULL: nobody looks */
 } pt_model_options_t;
 
 /* Local. Borrows arch, table, units, mesh, device, engine. Caller destroys. Fails: MEMORY. */
-pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table, pt_units_t *units,
-                            const pt_mesh_t *mesh, pt_device_t *device,
-                            const pt_model_options_t *options, pt_model_t **out);
+pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table,
+                            pt_units_t *units, const pt_mesh_t *mesh,
+                            pt_device_t *device, const pt_model_options_t *options,
+                            pt_model_t **out);
 void pt_model_destroy(pt_model_t *model);
 /* Plan, then place. */
-pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations, pt_arena_t *workspace,
-                            pt_arena_t *gradients);
+pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
+                            pt_arena_t *workspace, pt_arena_t *gradients);
 /* After placing: constant tables (rotary) to the device. Local. */
 pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream);
 /* Initial weights by (seed, part id, global element): same bits for any layout. Through a host
@@ -68,10 +70,11 @@ pt_status_t pt_model_clear_loss(pt_model_t *model, pt_stream_t *stream);
 
 /* Forward only, all chunks of a one-stage model: losses into the accumulator. For validation; any
  * number of rows up to micro_batch·sequence. */
-pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch, pt_stream_t *stream);
+pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
+                              pt_stream_t *stream);
 /* Logits of rows [first_row, first_row + rows) after evaluating `batch` without its loss; logits:
  * device [rows, vocab], A type. For sampling and tests. */
-pt_status_t pt_model_logits(pt_model_t *model, const pt_batch_view_t *batch, int64_t first_row,
-                            pt_tensor_t logits, pt_stream_t *stream);
+pt_status_t pt_model_logits(pt_model_t *model, const pt_batch_view_t *batch,
+                            int64_t first_row, pt_tensor_t logits, pt_stream_t *stream);
 
 #endif

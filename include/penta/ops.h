@@ -254,14 +254,14 @@ typedef enum pt_op_id {
 /* One function per op and backend; arguments are checked. */
 typedef struct pt_kernels {
     const char *name;
-#define PT_OP(name, dtypes, flops, bytes)                                                  \
+#define PT_OP(name, dtypes, flops, bytes)                                              \
     pt_status_t (*name)(struct pt_stream * stream, const pt_op_##name##_t *args);
 #include "src/ops/ops.def"
 #undef PT_OP
 } pt_kernels_t;
 
-#define PT_OP(name, dtypes, flops, bytes)                                                  \
-    pt_status_t pt_op_##name(struct pt_device *device, struct pt_stream *stream,           \
+#define PT_OP(name, dtypes, flops, bytes)                                              \
+    pt_status_t pt_op_##name(struct pt_device *device, struct pt_stream *stream,       \
                              const pt_op_##name##_t *args);
 #include "src/ops/ops.def"
 #undef PT_OP

@@ -33,7 +33,11 @@ typedef enum pt_role {
     PT_ROLE_COUNT
 } pt_role_t;
 
-typedef enum pt_init_kind { PT_INIT_NORMAL, PT_INIT_ONES, PT_INIT_ZEROS } pt_init_kind_t;
+typedef enum pt_init_kind {
+    PT_INIT_NORMAL,
+    PT_INIT_ONES,
+    PT_INIT_ZEROS
+} pt_init_kind_t;
 
 enum { PT_MAX_PARTS = 3, PT_NAME_SIZE = 64 };
 
@@ -57,11 +61,11 @@ typedef struct pt_param {
     bool weight_decay;
     pt_shard_rule_t shard;        /* over the tensor (experts: expert tensor) axis */
     pt_shard_rule_t expert_shard; /* experts: dimension 0 over the expert axis */
-    pt_spread_t grad;             /* what backward leaves on the shard's axis when not sharded:
+    pt_spread_t grad; /* what backward leaves on the shard's axis when not sharded:
                                      PT_PARTIAL_SUM for norms under sequence parallelism */
     bool expert;      /* replicated over the expert groups instead of the dense ones */
     int stage, chunk; /* who holds it, by the pipeline cut */
-    int unit;         /* embedding 0, layer l: 1 + l, head: 1 + L; experts get their own */
+    int unit; /* embedding 0, layer l: 1 + l, head: 1 + L; experts get their own */
     int parts;
     pt_part_t part[PT_MAX_PARTS];
 } pt_param_t;

@@ -16,7 +16,8 @@ static inline void pt_philox4x32(const uint32_t key[2], const uint32_t counter[4
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0,
+                 n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
         c0 = n0, c1 = (uint32_t)p1, c2 = n2, c3 = (uint32_t)p0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }

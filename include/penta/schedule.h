@@ -30,22 +30,26 @@ typedef struct pt_schedule {
 } pt_schedule_t;
 
 /* Values of parallel.schedule, in the order of the option table. */
-typedef enum pt_schedule_kind { PT_SCHEDULE_1F1B, PT_SCHEDULE_GPIPE } pt_schedule_kind_t;
+typedef enum pt_schedule_kind {
+    PT_SCHEDULE_1F1B,
+    PT_SCHEDULE_GPIPE
+} pt_schedule_kind_t;
 
 /* Local. This version: one chunk a stage. Caller destroys. */
-pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks, int micro_batches,
-                               pt_schedule_t *out);
+pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks,
+                               int micro_batches, pt_schedule_t *out);
 void pt_schedule_destroy(pt_schedule_t *schedule);
 
 typedef struct pt_schedule_facts {
-    bool fused;      /* every B is followed at once by its own W: output gradients need not be kept */
-    bool ascending;  /* W of each chunk and F of the last come in ascending micro-batch order (R2) */
+    bool fused; /* every B is followed at once by its own W: output gradients need not be kept */
+    bool ascending; /* W of each chunk and F of the last come in ascending micro-batch order (R2) */
 } pt_schedule_facts_t;
 
 /* Every F, B, W exactly once, in dependency order, and no stage waits for ever (sends are begun, never
  * waited for there); fills the derived fields of `stage`'s actions and its facts. Local. Fails: CONFIG (common), naming the first
  * action at fault; MEMORY. */
-pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage, pt_schedule_facts_t *facts);
+pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage,
+                              pt_schedule_facts_t *facts);
 
 /* What the executor calls; `self` is the caller's. A fused B does its W in the same pass, layer by
  * layer; that W is then not called. The callbacks post and end what crosses stages: `action`
@@ -58,6 +62,7 @@ typedef struct pt_executor_ops {
 } pt_executor_ops_t;
 
 /* Runs the stage's list. Collective over the axes its callbacks communicate on. */
-pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage, const pt_executor_ops_t *ops);
+pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage,
+                            const pt_executor_ops_t *ops);
 
 #endif

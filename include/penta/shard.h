@@ -5,10 +5,10 @@
 #include "penta/tensor.h"
 
 typedef enum pt_shard_kind {
-    PT_SHARD_NONE,    /* every rank of the axis has the whole */
-    PT_SHARD_PLAIN,   /* equal cuts along dim */
+    PT_SHARD_NONE,  /* every rank of the axis has the whole */
+    PT_SHARD_PLAIN, /* equal cuts along dim */
     PT_SHARD_BLOCKED, /* dim 0 is a stack of parts (q|k|v, gate|up); each part is cut equally */
-    PT_SHARD_ZIGZAG   /* sequences: 2·size chunks, rank r takes r and 2·size-1-r */
+    PT_SHARD_ZIGZAG /* sequences: 2·size chunks, rank r takes r and 2·size-1-r */
 } pt_shard_kind_t;
 
 typedef struct pt_shard_rule {
@@ -34,8 +34,8 @@ typedef struct pt_extent {
 /* Extents of rank `index` of `size` along rule.dim of a tensor with `parts` part lengths; at most
  * max(parts, 2). Returns their number. Fewer KV heads than ranks: several ranks hold the same
  * granule (replicated). */
-int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length, int index,
-                     int size, pt_extent_t *out);
+int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
+                     int index, int size, pt_extent_t *out);
 
 enum { PT_PARAM_DIMS = 3, PT_RANGE_SLABS = 5 };
 

@@ -45,8 +45,9 @@ const char *pt_status_sentence(pt_status_t status); /* "wrong usage or configura
 
 /* Records the error unless an unreported one is already recorded (the first is the cause);
  * returns `status`. Use the macros. */
-pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *file, int line,
-                           const char *format, ...) __attribute__((format(printf, 5, 6)));
+pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *file,
+                           int line, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* Adds a place to the trace of the current error; returns `status`. */
 pt_status_t pt_error_trace(pt_status_t status, const char *file, int line);
 /* The record of this thread; never NULL. Borrowed; valid until the next raise or clear. */
@@ -62,37 +63,37 @@ void pt_error_print(void);
 /* Prints "PREFIX: text" as a warning and clears the record: the caller recovered. */
 void pt_error_warn(const char *prefix);
 
-#define PT_FAIL(status_, ...)                                                              \
+#define PT_FAIL(status_, ...)                                                          \
     pt_error_raise((status_), PT_SCOPE_LOCAL, __FILE__, __LINE__, __VA_ARGS__)
-#define PT_FAIL_COMMON(status_, ...)                                                       \
+#define PT_FAIL_COMMON(status_, ...)                                                   \
     pt_error_raise((status_), PT_SCOPE_COMMON, __FILE__, __LINE__, __VA_ARGS__)
 
 /* Returns from the calling function when `call` fails. */
-#define PT_TRY(call)                                                                       \
-    do {                                                                                   \
-        pt_status_t try_ = (call);                                                         \
-        if (try_ != PT_OK)                                                                 \
-            return pt_error_trace(try_, __FILE__, __LINE__);                               \
+#define PT_TRY(call)                                                                   \
+    do {                                                                               \
+        pt_status_t try_ = (call);                                                     \
+        if (try_ != PT_OK)                                                             \
+            return pt_error_trace(try_, __FILE__, __LINE__);                           \
     } while (0)
 /* Same with cleanup: needs a local `pt_status_t status`. */
-#define PT_TRY_GOTO(label, call)                                                           \
-    do {                                                                                   \
-        status = (call);                                                                   \
-        if (status != PT_OK) {                                                             \
-            (void)pt_error_trace(status, __FILE__, __LINE__);                              \
-            goto label;                                                                    \
-        }                                                                                  \
+#define PT_TRY_GOTO(label, call)                                                       \
+    do {                                                                               \
+        status = (call);                                                               \
+        if (status != PT_OK) {                                                         \
+            (void)pt_error_trace(status, __FILE__, __LINE__);                          \
+            goto label;                                                                \
+        }                                                                              \
     } while (0)
 /* Raises and returns unless `cond` holds. */
-#define PT_CHECK(cond, status_, ...)                                                       \
-    do {                                                                                   \
-        if (!(cond))                                                                       \
-            return PT_FAIL((status_), __VA_ARGS__);                                        \
+#define PT_CHECK(cond, status_, ...)                                                   \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return PT_FAIL((status_), __VA_ARGS__);                                    \
     } while (0)
-#define PT_CHECK_COMMON(cond, status_, ...)                                                \
-    do {                                                                                   \
-        if (!(cond))                                                                       \
-            return PT_FAIL_COMMON((status_), __VA_ARGS__);                                 \
+#define PT_CHECK_COMMON(cond, status_, ...)                                            \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return PT_FAIL_COMMON((status_), __VA_ARGS__);                             \
     } while (0)
 /* For our own bugs: always on, INTERNAL, names the condition. Cheap conditions only. */
 #define PT_REQUIRE(cond) PT_CHECK(cond, PT_INTERNAL, "violated: %s", #cond)

@@ -53,8 +53,8 @@ typedef struct pt_tensor {
 pt_tensor_t pt_tensor_1d(void *data, pt_dtype_t dtype, pt_memory_t memory, int64_t n);
 pt_tensor_t pt_tensor_2d(void *data, pt_dtype_t dtype, pt_memory_t memory, int64_t rows,
                          int64_t cols);
-pt_tensor_t pt_tensor_3d(void *data, pt_dtype_t dtype, pt_memory_t memory, int64_t a, int64_t b,
-                         int64_t c);
+pt_tensor_t pt_tensor_3d(void *data, pt_dtype_t dtype, pt_memory_t memory, int64_t a,
+                         int64_t b, int64_t c);
 /* Views. first+count within shape[dim] (unchecked in release code: callers slice by
  * construction). Data pointer moves; NULL stays NULL. */
 pt_tensor_t pt_tensor_slice(pt_tensor_t x, int dim, int64_t first, int64_t count);

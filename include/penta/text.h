@@ -15,7 +15,8 @@ typedef struct pt_text {
 } pt_text_t;
 
 pt_text_t pt_text_init(char *buffer, size_t size);
-void pt_text_add(pt_text_t *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void pt_text_add(pt_text_t *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* "1.25 GiB", "1h 02m 03s", "8.03 B" (parameters): into buffer, which is returned. */
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size);

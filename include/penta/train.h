@@ -45,14 +45,15 @@ typedef struct pt_trainer {
 
 /* Collective (wire). dry: plan. Set-up up to sealed arenas and initial weights. On failure everything
  * is undone. Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry, pt_trainer_t *out);
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry,
+                              pt_trainer_t *out);
 void pt_trainer_destroy(pt_trainer_t *trainer);
 
 typedef struct pt_step_result {
     double loss, grad_norm, lr;
     int64_t valid_tokens; /* N */
     bool skipped;
-    bool stop;            /* some rank asked */
+    bool stop; /* some rank asked */
     double step_sec, data_sec, comm_sec;
 } pt_step_result_t;
 
@@ -73,7 +74,8 @@ pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
 pt_status_t pt_train_check_replicas(pt_trainer_t *trainer);
 
 /* Saves to a file and publishes it. *digest: of the weights. Collective; all ranks return the same. */
-pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, double loss, uint64_t *digest);
+pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, double loss,
+                          uint64_t *digest);
 /* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged, survivable), CONFIG (it
  * was made with other fixed options: names them). */
 pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);
@@ -84,7 +86,8 @@ typedef struct pt_resumed {
 } pt_resumed_t;
 /* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only
  * damaged ones: IO), a named file, or none. Collective. */
-pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory, pt_resumed_t *out);
+pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory,
+                            pt_resumed_t *out);
 
 typedef struct pt_train_result {
     int64_t step;
@@ -98,7 +101,8 @@ typedef struct pt_train_result {
  * runs may follow each other in one process. Collective (wire). `result` optional.
  * Returns OK (finished), STOPPED (durable checkpoint), or a failure: an agreed one (COMMON), or this
  * rank's own (LOCAL: fatal; ABORTED is one). */
-pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire, pt_train_result_t *result);
+pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
+                         pt_train_result_t *result);
 
 /* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2. A SIGINT when it is set already:
  * ABORTED, within a micro-batch. */

@@ -26,8 +26,8 @@
 #include "penta/param.h"
 
 typedef struct pt_units_options {
-    int zero;     /* stage; this version: 0 */
-    bool overlap; /* false: reductions begin in finish */
+    int zero;            /* stage; this version: 0 */
+    bool overlap;        /* false: reductions begin in finish */
     int in_flight;       /* reductions at once: work buffers */
     int64_t merge_bytes; /* of gradients, at least, in a bucket; 0: one unit each */
     pt_dtype_t weight_dtype, grad_dtype, wire_dtype;
@@ -43,8 +43,8 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
                             pt_units_t **out);
 void pt_units_destroy(pt_units_t *units);
 /* Plan, then place. */
-pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters, pt_arena_t *gradients,
-                            pt_arena_t *communication);
+pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters,
+                            pt_arena_t *gradients, pt_arena_t *communication);
 /* After placing: zeroes weights and gradients, padding included. */
 pt_status_t pt_units_prepare(pt_units_t *units, pt_stream_t *stream);
 
@@ -56,14 +56,16 @@ typedef struct pt_bucket_range {
 
 int pt_units_buckets(const pt_units_t *units);
 int64_t pt_bucket_elements(const pt_units_t *units, int bucket); /* padded */
-pt_bucket_range_t pt_bucket_shard(const pt_units_t *units, int bucket); /* this replica's cut */
+pt_bucket_range_t pt_bucket_shard(const pt_units_t *units,
+                                  int bucket); /* this replica's cut */
 /* What this replica updates: everything at stage 0, its shard from stage 1 on. Views below cover it. */
 pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket);
 pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket);
 pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket); /* after finish */
 /* All-gathers shards in place: `whole` is any flat device buffer of the bucket's size whose shard of
  * this replica is set (weights or moments just loaded). Collective (replicas). */
-pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole, pt_stream_t *stream);
+pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
+                             pt_stream_t *stream);
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -86,8 +88,8 @@ pt_extent_t pt_units_part_extent(const pt_units_t *units, int param, int part);
 int64_t pt_units_part_row(const pt_units_t *units, int param, int part);
 /* Boxes of the global tensor `part` whose elements lie in `range` of the parameter's bucket on this
  * rank; .local counts from range.first. Returns their number, 0 if none. */
-int pt_units_slabs(const pt_units_t *units, int param, int part, pt_bucket_range_t range,
-                   pt_slab_t out[PT_RANGE_SLABS]);
+int pt_units_slabs(const pt_units_t *units, int param, int part,
+                   pt_bucket_range_t range, pt_slab_t out[PT_RANGE_SLABS]);
 
 /* ---- a step: units of the parameter table ---------------------------------------------------- */
 
@@ -98,7 +100,8 @@ pt_status_t pt_units_clear_grads(pt_units_t *units, pt_stream_t *stream);
 pt_status_t pt_units_grad_need(pt_units_t *units, int unit, pt_stream_t *stream);
 /* A micro-batch's gradients were added; `last`: the step's gradient of this unit is complete on this
  * rank, and its reduction may begin. */
-pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last, pt_stream_t *stream);
+pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last,
+                               pt_stream_t *stream);
 /* Ends all reductions: gradients are sums over replicas in rank order. */
 pt_status_t pt_units_finish(pt_units_t *units, pt_stream_t *stream);
 /* The updated range of the bucket's weights was written. */

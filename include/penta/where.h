@@ -24,10 +24,11 @@ typedef struct pt_where {
     const char *site; /* static text such as "attention"; NULL: none */
 } pt_where_t;
 
-#define PT_WHERE_INIT                                                                      \
-    (pt_where_t)                                                                           \
-    {                                                                                      \
-        .phase = PT_PHASE_SETUP, .step = -1, .layer = -1, .chunk = -1, .micro_batch = -1   \
+#define PT_WHERE_INIT                                                                  \
+    (pt_where_t)                                                                       \
+    {                                                                                  \
+        .phase = PT_PHASE_SETUP, .step = -1, .layer = -1, .chunk = -1,                 \
+        .micro_batch = -1                                                              \
     }
 
 const char *pt_phase_text(pt_phase_t phase);

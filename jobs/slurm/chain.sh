@@ -6,10 +6,9 @@ set -euo pipefail
 [[ ${1-} =~ ^[1-9][0-9]*$ ]] && [ $# -ge 3 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 count=$1
 shift
-export CHAIN=1
 after=()
 for ((i = 1; i <= count; i++)); do
-    id=$(sbatch --parsable --no-requeue --kill-on-invalid-dep=yes "${after[@]}" "$@")
+    id=$(CHAIN=$i sbatch --parsable --no-requeue --kill-on-invalid-dep=yes "${after[@]}" "$@")
     id=${id%%;*}
     echo "job $i of $count: $id"
     after=("--dependency=afternotok:$id")

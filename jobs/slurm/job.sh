@@ -40,7 +40,7 @@ launch() {
     local code=0 limit
     limit=$(time_limit)
     export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK-1}
-    srun --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK-1}" --unbuffered \
+    srun --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK-1}" \
         "$penta" train "$@" "run.dir=$run_dir" "run.threads=${SLURM_CPUS_PER_TASK-1}" \
         ${limit:+"run.time_limit=$limit"} &
     pid=$!
@@ -64,9 +64,10 @@ requeue() {
 job() {
     local srun_code=0 code before
     before=$(field step)
-    if [ -n "${CHAIN-}" ] && [ -n "$(field code)" ] && [ "$(field code)" != 75 ]; then
-        echo "job: the run ended with code $(field code) before: nothing to go on with"
-        exit "$(field code)"
+    code=$(field code)
+    if [ "${CHAIN-1}" -gt 1 ] && [ "${code:-75}" != 75 ]; then
+        echo "job: the link before ended with code $code: nothing to go on with"
+        exit "$code"
     fi
     mkdir -p "$run_dir"
     if [ -e "$run_dir/status.json" ]; then mv "$run_dir/status.json" "$run_dir/status.before.json"; fi

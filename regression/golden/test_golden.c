@@ -1,6 +1,7 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
-/* What PyTorch and transformers computed (regression/golden/README.md), to the bounds of the
- * reproducibility contract R3, under every choice of recompute, split and micro-batch. */
+/* What PyTorch and transformers computed (regression/golden/README.md), to the
+ * bounds of the reproducibility contract R3, under every choice of recompute, split
+ * and micro-batch. */
 #include "regression/tap.h"
 #include "regression/train/rig.h"
 

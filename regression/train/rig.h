@@ -1,4 +1,5 @@
-/* rig.h — one replica of a model, set up as a run does it, and its step, for tests of src/model. */
+/* rig.h — one replica of a model, set up as a run does it, and its step, for tests
+ * of src/model. */
 #ifndef PT_REGRESSION_RIG_H
 #define PT_REGRESSION_RIG_H
 
@@ -53,7 +54,7 @@ typedef struct rig_data {
     int64_t step;
 } rig_data_t;
 
-static pt_status_t rig_open(rig_world_t *world)
+__attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 {
     const char *backend = getenv("PENTA_TEST_BACKEND");
     pt_device_options_t device = {
@@ -69,7 +70,7 @@ static pt_status_t rig_open(rig_world_t *world)
     return world->device->ops->stream_create(world->device, &world->stream);
 }
 
-static void rig_close(rig_world_t *world)
+__attribute__((unused)) static void rig_close(rig_world_t *world)
 {
     world->device->ops->stream_destroy(world->device, world->stream);
     pt_mesh_destroy(&world->mesh);
@@ -78,8 +79,8 @@ static void rig_close(rig_world_t *world)
 }
 
 /* Copies between a host array and a dense device tensor, and waits. */
-static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x, void *host,
-                            bool to_device)
+__attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x,
+                                                    void *host, bool to_device)
 {
     pt_device_t *device = world->device;
     int64_t bytes = pt_tensor_bytes(&x);
@@ -104,7 +105,7 @@ static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x, void *host,
 
 /* ---- a model ---- */
 
-static void rig_split(pt_schedule_t *schedule)
+__attribute__((unused)) static void rig_split(pt_schedule_t *schedule)
 {
     int m = schedule->micro_batches;
 
@@ -114,7 +115,7 @@ static void rig_split(pt_schedule_t *schedule)
                 (pt_action_t){.kind = (pt_action_kind_t)kind, .micro_batch = i};
 }
 
-static pt_status_t rig_layout(rig_t *rig)
+__attribute__((unused)) static pt_status_t rig_layout(rig_t *rig)
 {
     pt_arena_t *a = rig->arena;
     pt_batch_view_t *batch = &rig->batch;
@@ -138,7 +139,7 @@ static pt_status_t rig_layout(rig_t *rig)
                            &rig->norm);
 }
 
-static pt_status_t rig_place(rig_t *rig)
+__attribute__((unused)) static pt_status_t rig_place(rig_t *rig)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         pt_arena_init(&rig->arena[c], (pt_memory_class_t)c, PT_MEMORY_DEVICE);
@@ -151,8 +152,9 @@ static pt_status_t rig_place(rig_t *rig)
 }
 
 /* `rig->arch`, sequences and length are set. config: for the optimizer; may be NULL. */
-static pt_status_t rig_create(rig_t *rig, rig_world_t *world, const pt_config_t *config,
-                              const rig_choice_t *choice)
+__attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *world,
+                                                      const pt_config_t *config,
+                                                      const rig_choice_t *choice)
 {
     int micro_batches = (int)(rig->sequences / choice->micro_batch);
     pt_schedule_facts_t facts;
@@ -190,7 +192,7 @@ static pt_status_t rig_create(rig_t *rig, rig_world_t *world, const pt_config_t 
     return rig_place(rig);
 }
 
-static void rig_destroy(rig_t *rig)
+__attribute__((unused)) static void rig_destroy(rig_t *rig)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         pt_device_free_arena(rig->world->device, &rig->arena[c]);
@@ -203,7 +205,7 @@ static void rig_destroy(rig_t *rig)
 
 /* ---- a step ---- */
 
-static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)
+__attribute__((unused)) static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)
 {
     pt_batch_view_t *batch = &rig->batch;
     int64_t rows = rig->sequences * rig->length, valid = 0;
@@ -233,8 +235,9 @@ static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)
     return PT_OK;
 }
 
-static pt_batch_view_t rig_view(const rig_t *rig, bool documents, int64_t first,
-                                int64_t sequences)
+__attribute__((unused)) static pt_batch_view_t rig_view(const rig_t *rig,
+                                                        bool documents, int64_t first,
+                                                        int64_t sequences)
 {
     pt_batch_view_t view = rig->batch;
     int64_t start = first * rig->length, rows = sequences * rig->length;
@@ -254,34 +257,39 @@ typedef struct rig_run {
     bool documents;
 } rig_run_t;
 
-static pt_batch_view_t rig_micro_batch(const rig_run_t *run, const pt_action_t *action)
+__attribute__((unused)) static pt_batch_view_t rig_micro_batch(const rig_run_t *run,
+                                                               const pt_action_t *action)
 {
     return rig_view(run->rig, run->documents,
                     action->micro_batch * run->rig->micro_batch, run->rig->micro_batch);
 }
 
-static pt_status_t rig_do_forward(void *self, const pt_action_t *action)
+__attribute__((unused)) static pt_status_t rig_do_forward(void *self,
+                                                          const pt_action_t *action)
 {
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
     return pt_model_forward(run->rig->model, action, &view, run->rig->world->stream);
 }
 
-static pt_status_t rig_do_backward(void *self, const pt_action_t *action)
+__attribute__((unused)) static pt_status_t rig_do_backward(void *self,
+                                                           const pt_action_t *action)
 {
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
     return pt_model_backward(run->rig->model, action, &view, run->rig->world->stream);
 }
 
-static pt_status_t rig_do_weight(void *self, const pt_action_t *action)
+__attribute__((unused)) static pt_status_t rig_do_weight(void *self,
+                                                         const pt_action_t *action)
 {
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
     return pt_model_weight(run->rig->model, action, &view, run->rig->world->stream);
 }
 
-static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator, double *out)
+__attribute__((unused)) static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator,
+                                                   double *out)
 {
     pt_sum_t sum;
 
@@ -291,7 +299,9 @@ static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator, double *out)
 }
 
 /* Gradients of a step, whole; its mean loss. */
-static pt_status_t rig_gradients(rig_t *rig, const rig_data_t *data, double *loss)
+__attribute__((unused)) static pt_status_t rig_gradients(rig_t *rig,
+                                                         const rig_data_t *data,
+                                                         double *loss)
 {
     rig_run_t run = {rig, data->document != NULL};
     pt_executor_ops_t ops = {&run, rig_do_forward, rig_do_backward, rig_do_weight};
@@ -329,7 +339,8 @@ __attribute__((unused)) static pt_status_t rig_update(rig_t *rig, int64_t t,
 }
 
 /* A parameter's weights or gradients as doubles; caller's array of its size. */
-static pt_status_t rig_read(rig_t *rig, pt_tensor_t x, double *out)
+__attribute__((unused)) static pt_status_t rig_read(rig_t *rig, pt_tensor_t x,
+                                                    double *out)
 {
     int64_t count = pt_tensor_count(&x);
 

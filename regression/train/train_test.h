@@ -78,7 +78,7 @@ static int tt_finish(void)
 
 /* Words of letters that follow each other with a bias, lines as documents: learnable, and
  * no two parts alike. */
-static void tt_write_corpus(const char *path, int64_t bytes)
+__attribute__((unused)) static void tt_write_corpus(const char *path, int64_t bytes)
 {
     static const char letters[] = "etaoinshrdlu";
     FILE *file;

@@ -19,8 +19,10 @@ static void test_peak(pt_schedule_kind_t kind, int stages, int micro_batches)
                  pt_schedule_check(&s, stage, &facts) == PT_OK;
         tap_ok(ok && s.input_slots[0] == expected && s.weight_slots[0] == expected,
                "%s p %d m %d stage %d holds %d micro-batches",
-               kind == PT_SCHEDULE_GPIPE ? "gpipe" : "1f1b", stages, micro_batches, stage, expected);
-        tap_ok(ok && facts.fused && facts.ascending, "every W follows its B, in ascending order");
+               kind == PT_SCHEDULE_GPIPE ? "gpipe" : "1f1b", stages, micro_batches,
+               stage, expected);
+        tap_ok(ok && facts.fused && facts.ascending,
+               "every W follows its B, in ascending order");
         pt_schedule_destroy(&s);
     }
 }
@@ -43,9 +45,11 @@ static void test_slots(int micro_batches)
         bad += holder[a->weight_slot] != a->micro_batch;
         if (a->kind == PT_ACTION_W)
             holder[a->weight_slot] = -1;
-        bad += a->last_weight != (a->micro_batch == micro_batches - 1 && a->kind != PT_ACTION_F);
+        bad += a->last_weight !=
+               (a->micro_batch == micro_batches - 1 && a->kind != PT_ACTION_F);
     }
-    tap_ok(bad == 0, "slots of %d micro-batches have one holder at a time", micro_batches);
+    tap_ok(bad == 0, "slots of %d micro-batches have one holder at a time",
+           micro_batches);
     pt_schedule_destroy(&s);
 }
 
@@ -66,13 +70,15 @@ static void test_refusals(void)
     pt_schedule_facts_t facts;
     pt_schedule_create(PT_SCHEDULE_1F1B, 2, 1, 3, &s);
     pt_action_t *list = s.actions[0], keep;
-    keep = list[0], list[0] = list[1], list[1] = keep; /* F1 before F0 here, F0 first there: fine */
+    keep = list[0], list[0] = list[1],
+    list[1] = keep; /* F1 before F0 here, F0 first there: fine */
     tap_ok(pt_schedule_check(&s, 0, &facts) == PT_OK, "order of forwards is free");
     keep = list[0], list[0] = list[2], list[2] = keep;
     tap_ok(is_refused(&s, "stage 0 waits for ever before B"), "B before its F");
     keep = list[0], list[0] = list[2], list[2] = keep;
     list[1] = list[0];
-    tap_ok(is_refused(&s, "stage 0 does F of chunk 0, micro-batch 1 twice"), "an action twice");
+    tap_ok(is_refused(&s, "stage 0 does F of chunk 0, micro-batch 1 twice"),
+           "an action twice");
     list[1].micro_batch = 7;
     tap_ok(is_refused(&s, "outside"), "an unknown micro-batch");
     list[1].micro_batch = 0;
@@ -90,10 +96,12 @@ static void test_split(void)
     pt_schedule_facts_t facts;
     pt_schedule_create(PT_SCHEDULE_1F1B, 1, 1, 3, &s);
     for (int i = 0; i < 9; i++)
-        s.actions[0][i] = (pt_action_t){
-            .kind = (pt_action_kind_t)(strchr("FBW", kinds[i]) - "FBW"), .micro_batch = micro[i]};
+        s.actions[0][i] =
+            (pt_action_t){.kind = (pt_action_kind_t)(strchr("FBW", kinds[i]) - "FBW"),
+                          .micro_batch = micro[i]};
     tap_ok(pt_schedule_check(&s, 0, &facts) == PT_OK, "delayed W is a schedule");
-    tap_ok(s.input_slots[0] == 1 && s.weight_slots[0] == 3, "one input slot, three weight slots");
+    tap_ok(s.input_slots[0] == 1 && s.weight_slots[0] == 3,
+           "one input slot, three weight slots");
     tap_ok(!facts.fused && facts.ascending, "not fused, ascending");
     pt_schedule_destroy(&s);
 }

@@ -23,10 +23,11 @@ static int range_is_covered(int ndim, const int64_t *shape, int64_t first, int64
         for (int64_t a = 0; a < n[0]; a++)
             for (int64_t b = 0; b < n[1]; b++)
                 for (int64_t c = 0; c < n[2]; c++) {
-                    int64_t index = ndim == 1   ? at[0] + a
-                                    : ndim == 2 ? (at[0] + a) * full[1] + at[1] + b
-                                                : ((at[0] + a) * full[1] + at[1] + b) * full[2] +
-                                                      at[2] + c;
+                    int64_t index =
+                        ndim == 1 ? at[0] + a
+                        : ndim == 2
+                            ? (at[0] + a) * full[1] + at[1] + b
+                            : ((at[0] + a) * full[1] + at[1] + b) * full[2] + at[2] + c;
                     /* dense and in order: the next element of the range */
                     if (index != first + expected++)
                         return 0;
@@ -41,8 +42,9 @@ static int range_is_covered(int ndim, const int64_t *shape, int64_t first, int64
 
 static void test_ranges(void)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 1, 1}, {3, 5, 1}, {5, 3, 1}, {1, 6, 1},
-                                        {6, 1, 1}, {2, 3, 4}, {3, 1, 5}, {4, 2, 1}, {2, 2, 2}};
+    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 1, 1}, {3, 5, 1}, {5, 3, 1},
+                                        {1, 6, 1}, {6, 1, 1}, {2, 3, 4}, {3, 1, 5},
+                                        {4, 2, 1}, {2, 2, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         for (int ndim = 1; ndim <= 3; ndim++) {
             int64_t total = 1;
@@ -53,15 +55,15 @@ static void test_ranges(void)
                 for (int64_t count = 0; first + count <= total; count++)
                     bad += !range_is_covered(ndim, shapes[s], first, count);
             tap_ok(bad == 0, "every range of %lldx%lldx%lld in %d dimensions: %d wrong",
-                   (long long)shapes[s][0], (long long)shapes[s][1], (long long)shapes[s][2], ndim,
-                   bad);
+                   (long long)shapes[s][0], (long long)shapes[s][1],
+                   (long long)shapes[s][2], ndim, bad);
         }
     }
 }
 
 /* All ranks together hold each element `copies` times, in ascending order within each part. */
-static void test_extents(const pt_shard_rule_t *rule, int parts, const int64_t *length, int size,
-                         int copies, const char *name)
+static void test_extents(const pt_shard_rule_t *rule, int parts, const int64_t *length,
+                         int size, int copies, const char *name)
 {
     int held[256] = {0}, bad = 0;
     int64_t total = 0;
@@ -104,7 +106,8 @@ int main(void)
     tap_ok(e[0].first == 36 && e[0].count == 12, "rank 3 of 4 has query head 3");
     tap_ok(e[1].first == 60 && e[1].count == 12, "rank 3 of 4 has key head 1");
     pt_shard_extents(&heads, 3, qkv, 2, 4, e);
-    tap_ok(e[1].first == 60 && e[2].first == 84, "rank 2 of 4 shares key and value head 1");
+    tap_ok(e[1].first == 60 && e[2].first == 84,
+           "rank 2 of 4 shares key and value head 1");
     /* Zigzag halves the triangle evenly (anchor X04: 34 of 136 pairs each at CP 4, 16 tokens). */
     for (int r = 0; r < 4; r++) {
         const int64_t tokens[1] = {16};

@@ -21,8 +21,8 @@ const pt_command_t *pt_command_find(const char *name)
             pt_text_distance(name, commands[nearest]->name))
             nearest = c;
     }
-    PT_FAIL_COMMON(PT_CONFIG, "no command '%s'; maybe: %s? 'penta --help' lists them", name,
-                   commands[nearest]->name);
+    PT_FAIL_COMMON(PT_CONFIG, "no command '%s'; maybe: %s? 'penta --help' lists them",
+                   name, commands[nearest]->name);
     return NULL;
 }
 
@@ -35,7 +35,8 @@ static void list_commands(void)
 {
     printf("usage: penta COMMAND [CONF] [section.key=value ...]\n"
            "       penta COMMAND --help | --version | --man | --template\n\n"
-           "Pre-trains language models on clusters; start parallel commands with mpiexec or srun.\n\n"
+           "Pre-trains language models on clusters; start parallel commands with "
+           "mpiexec or srun.\n\n"
            "commands:\n");
     for (int c = 0; c < COMMANDS; c++)
         printf("  %-9s %s\n", commands[c]->name, commands[c]->summary);
@@ -52,10 +53,11 @@ void pt_command_help(const pt_command_t *command)
         list_commands();
         return;
     }
-    printf("usage: penta %s %s\n\n%s.\n\n%s\n", command->name, command->arguments, command->summary,
-           command->details);
+    printf("usage: penta %s %s\n\n%s.\n\n%s\n", command->name, command->arguments,
+           command->summary, command->details);
     if (command->sections[0]) {
-        printf("\noptions, in CONF as [section] key = value, or as arguments section.key=value "
+        printf("\noptions, in CONF as [section] key = value, or as arguments "
+               "section.key=value "
                "(later ones win):\n");
         pt_config_help(command->sections, put_line, stdout);
     }

@@ -9,10 +9,11 @@ static pt_status_t gather(int argc, char **argv, char **text)
     const char *file = argc > 1 && strchr(argv[1], '=') == NULL ? argv[1] : NULL;
     int skip = file ? 2 : 1;
     for (int i = skip < argc ? skip : argc; i < argc; i++)
-        PT_CHECK_COMMON(strchr(argv[i], '='), PT_CONFIG,
-                        "argument '%s' is neither section.key=value nor the first argument, which "
-                        "may be a configuration file",
-                        argv[i]);
+        PT_CHECK_COMMON(
+            strchr(argv[i], '='), PT_CONFIG,
+            "argument '%s' is neither section.key=value nor the first argument, which "
+            "may be a configuration file",
+            argv[i]);
     return pt_config_gather(file, argc > skip ? argc - skip : 0, argv + skip, text);
 }
 

@@ -29,8 +29,9 @@ static void print_messages(const pt_plan_t *plan)
             any = true;
             printf("  %-8s %-15s %6" PRId64 " calls %8" PRId64 " messages %16" PRId64
                    " bytes  %s\n",
-                   pt_axis_name((pt_axis_t)axis), pt_transfer_kind_name((pt_transfer_kind_t)kind),
-                   row->calls, row->messages, row->bytes_sent,
+                   pt_axis_name((pt_axis_t)axis),
+                   pt_transfer_kind_name((pt_transfer_kind_t)kind), row->calls,
+                   row->messages, row->bytes_sent,
                    pt_text_bytes(row->bytes_sent, bytes, sizeof bytes));
         }
     }
@@ -45,7 +46,8 @@ static void print_work(const pt_plan_t *plan)
         flops += plan->step_ops[op].flops;
         calls += plan->step_ops[op].calls;
     }
-    printf("work of a rank in a step: %" PRId64 " micro-batches, %" PRId64 " ops, %.4g FLOP\n",
+    printf("work of a rank in a step: %" PRId64 " micro-batches, %" PRId64
+           " ops, %.4g FLOP\n",
            plan->micro_batches, calls, (double)flops);
 }
 
@@ -64,8 +66,8 @@ static pt_status_t make(const pt_config_t *config, bool json)
     } else if (status == PT_OK) {
         printf("parameters: %" PRId64 " (%s)\n", plan->parameters,
                pt_text_count((double)plan->parameters, count, sizeof count));
-        printf("ranks: %d; a step: %" PRId64 " sequences, %" PRId64 " tokens\n", plan->ranks,
-               plan->sequences, plan->tokens);
+        printf("ranks: %d; a step: %" PRId64 " sequences, %" PRId64 " tokens\n",
+               plan->ranks, plan->sequences, plan->tokens);
         print_memory(plan);
         print_messages(plan);
         print_work(plan);
@@ -91,9 +93,10 @@ const pt_command_t pt_command_plan = {
     .name = "plan",
     .arguments = "[CONF] [section.key=value ...] [--json]",
     .summary = "Says what a rank of a run needs: memory by class, messages, work",
-    .details =
-        "Takes one step of the run without data, memory or other ranks, and prints what it counted; a\n"
-        "real run's figures are equal. Runs anywhere, for any number of ranks: parallel.ranks=1024.",
+    .details = "Takes one step of the run without data, memory or other ranks, and "
+               "prints what it counted; a\n"
+               "real run's figures are equal. Runs anywhere, for any number of ranks: "
+               "parallel.ranks=1024.",
     .sections = "model,parallel,train",
     .run = run,
 };

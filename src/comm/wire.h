@@ -11,6 +11,8 @@
 /* What the small collectives need beside pt_transfer_kind_t. */
 enum { PT_WIRE_BARRIER = PT_TRANSFER_KINDS, PT_WIRE_GATHER };
 
+enum { PT_WIRE_PIECES = 16 };
+
 /* A communicator as the wire sees it; first member of the wire's own struct. */
 typedef struct pt_wire_group {
     int rank, size;
@@ -32,10 +34,8 @@ typedef struct pt_wire_move {
 typedef struct pt_wire_ticket {
     pt_wire_move_t move;
     pt_wire_group_t *group;
-    union {
-        int64_t number;
-        void *pointer;
-    } handle;                    /* the wire's own name of it */
+    int64_t handles[PT_WIRE_PIECES]; /* MPI's requests: one, or one a piece */
+    int pieces;
     struct pt_wire_ticket *next; /* serial: of those without a partner */
     bool done;
 } pt_wire_ticket_t;

@@ -10,6 +10,8 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "a ticket holds a request
 _Static_assert(sizeof(MPI_Count) == sizeof(int64_t), "counts are passed as they are");
 _Static_assert(sizeof(MPI_Aint) == sizeof(int64_t), "starts are passed as they are");
 
+enum { PIECE_BYTES = 1 << 30 };
+
 typedef struct mpi_group {
     pt_wire_group_t group;
     MPI_Comm comm;
@@ -208,35 +210,70 @@ static pt_status_t start(const mpi_group_t *group, const pt_wire_move_t *move,
     }
 }
 
+/* MPICH 4.0 loses nonblocking broadcasts and reductions of 2^31 bytes and more: they go in pieces,
+ * all begun now, so that no other transfer comes between them. */
+static bool goes_in_pieces(const pt_wire_move_t *move)
+{
+    return move->kind == PT_BROADCAST || move->kind == PT_MAX ||
+           move->kind == PT_SUM_INT64;
+}
+
 static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
 {
-    MPI_Request request = MPI_REQUEST_NULL;
+    int64_t size = (int64_t)pt_dtype_size(ticket->move.dtype),
+            left = ticket->move.count;
+    int64_t most = goes_in_pieces(&ticket->move) ? PIECE_BYTES / size : left;
+    pt_wire_move_t piece = ticket->move;
 
     (void)wire;
-    PT_TRY(start((mpi_group_t *)ticket->group, &ticket->move, &request));
-    memcpy(&ticket->handle, &request, sizeof request);
+    PT_CHECK(left <= most * PT_WIRE_PIECES, PT_INTERNAL,
+             "a transfer of %lld elements: at most %lld at once", (long long)left,
+             (long long)(most * PT_WIRE_PIECES));
+    ticket->pieces = 0;
+    do {
+        MPI_Request request = MPI_REQUEST_NULL;
+        piece.count = left < most ? left : most;
+        PT_TRY(start((mpi_group_t *)ticket->group, &piece, &request));
+        memcpy(&ticket->handles[ticket->pieces++], &request, sizeof request);
+        left -= piece.count;
+        if (left > 0) {
+            piece.send = piece.send ? (const char *)piece.send + most * size : NULL;
+            piece.recv = (char *)piece.recv + most * size;
+        }
+    } while (left > 0);
+    return PT_OK;
+}
+
+static pt_status_t check_length(const pt_wire_move_t *move, const MPI_Status *status)
+{
+    MPI_Count received;
+
+    TRY_MPI(MPI_Get_elements_x(status, carrier(move->dtype), &received));
+    PT_CHECK(received == move->count, PT_INTERNAL,
+             "a message of %lld elements from rank %d meets a receive of %lld, tag %d",
+             (long long)received, move->peer, (long long)move->count, move->tag);
     return PT_OK;
 }
 
 static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *done)
 {
-    const pt_wire_move_t *move = &ticket->move;
-    MPI_Request request;
-    MPI_Status status;
-    MPI_Count received;
-    int flag = 0;
-
     (void)wire;
-    memcpy(&request, &ticket->handle, sizeof request);
-    TRY_MPI(MPI_Test(&request, &flag, &status));
-    memcpy(&ticket->handle, &request, sizeof request);
-    *done = flag != 0;
-    if (!*done || move->kind != PT_RECV)
-        return PT_OK;
-    TRY_MPI(MPI_Get_elements_x(&status, carrier(move->dtype), &received));
-    PT_CHECK(received == move->count, PT_INTERNAL,
-             "a message of %lld elements from rank %d meets a receive of %lld, tag %d",
-             (long long)received, move->peer, (long long)move->count, move->tag);
+    *done = false;
+    while (ticket->pieces > 0) {
+        int64_t *handle = &ticket->handles[ticket->pieces - 1];
+        MPI_Request request;
+        MPI_Status status;
+        int flag = 0;
+        memcpy(&request, handle, sizeof request);
+        TRY_MPI(MPI_Test(&request, &flag, &status));
+        memcpy(handle, &request, sizeof request);
+        if (!flag)
+            return PT_OK;
+        if (ticket->move.kind == PT_RECV)
+            PT_TRY(check_length(&ticket->move, &status));
+        ticket->pieces--;
+    }
+    *done = true;
     return PT_OK;
 }
 

@@ -1,5 +1,5 @@
-/* y = x + dropout(out(attention(q, k, v))), with q, k, v = qkv(norm(x)), q and k normalised per head
- * when the model says so, then turned by their positions. */
+/* y = x + dropout(out(attention(q, k, v))), with q, k, v = qkv(norm(x)), q and k
+ * normalised per head when the model says so, then turned by their positions. */
 #include "src/model/block.h"
 
 #include <math.h>
@@ -9,8 +9,8 @@ enum {
     MEAN,
     RSTD,
     NORMED,
-    QKV, /* q | k | v as the linear layer made them; q and k turned in place without q_norm */
-    QK, /* q | k normalised and turned; only with q_norm */
+    QKV, /* q | k | v of the linear layer; without q_norm, q and k turned in place */
+    QK,  /* q | k normalised and turned; only with q_norm */
     Q_RSTD,
     K_RSTD,
     O,
@@ -103,7 +103,8 @@ static heads_t attended(const pt_call_t *call)
     return heads;
 }
 
-/* The norms of q and k; their gradients are turned into those of raw q and k in place. */
+/* The norms of q and k; their gradients are turned into those of raw q and k in
+ * place. */
 static void head_norms(const pt_call_t *call, pt_norm_call_t *q, pt_norm_call_t *k)
 {
     const pt_arch_t *arch = call->model->arch;

@@ -1,12 +1,13 @@
 /* block.h — what a model is made of (private to src/model).
  *
- * A block (embedding, attention, ffn, head) lists the tensors it works with and says for each who
- * reads it later; model.c decides where it lives, so recompute and the split of backward into B and
- * W are no business of the blocks. A block's functions find all their tensors bound in the call.
+ * A block (embedding, attention, ffn, head) lists the tensors it works with and says
+ * for each who reads it later; model.c decides where it lives, so recompute and the
+ * split of backward into B and W are no business of the blocks. A block's functions
+ * find all their tensors bound in the call.
  *
  *   forward          reads its input, writes y and what is kept
  *   remake           writes the CHEAP tensors again, the same bits
- *   backward_input   dy holds the gradient of the output and becomes that of the input, in place
+ *   backward_input   turns dy, the gradient of the output, into the input's in place
  *   backward_weight  adds to the gradients of the parameters
  *
  * Where a tensor lives, by what it is kept for:
@@ -23,9 +24,10 @@
  *   PASSED     stream           stream      stream            stream
  *   NOTHING    scratch          scratch     scratch           scratch
  *
- * and when a W may come later than its B, W, CHEAP and GRADIENT tensors always live in the W part
- * (held from F on, so that selective saves nothing then). The group's buffers serve all groups of
- * layers and all micro-batches; scratch serves all blocks. */
+ * and when a W may come later than its B, W, CHEAP and GRADIENT tensors always live
+ * in the W part (held from F on, so that selective saves nothing then). The group's
+ * buffers serve all groups of layers and all micro-batches; scratch serves all
+ * blocks. */
 #ifndef PT_MODEL_BLOCK_H
 #define PT_MODEL_BLOCK_H
 
@@ -124,7 +126,8 @@ struct pt_call {
 
 /* ---- planning: activations.c ---- */
 
-/* A tensor of a block: [rows, cols] in T, [rows] (cols 0) or [rows, cols] in A, [count] in T. */
+/* A tensor of a block: [rows, cols] in T, [rows] (cols 0) or [rows, cols] in A,
+ * [count] in T. */
 void pt_block_rows(const pt_model_t *model, pt_block_t *block, int index,
                    pt_keep_t keep, int64_t cols);
 void pt_block_stats(const pt_model_t *model, pt_block_t *block, int index,
@@ -146,9 +149,9 @@ pt_tensor_t pt_call_weight(const pt_call_t *call, pt_role_t role);
 pt_tensor_t pt_call_grad(const pt_call_t *call, pt_role_t role);
 pt_dropout_t pt_call_dropout(const pt_call_t *call, pt_dropout_site_t site);
 
-/* y[n,out] = x[n,in]·Wᵀ + bias; dx = dy·W; dW (+=) dyᵀ·x, dbias (+=) column sums. Cut into calls of a
- * fixed size that depends on the shapes only (a GEMM's bits depend on its cut); communication
- * makes progress between them. */
+/* y[n,out] = x[n,in]·Wᵀ + bias; dx = dy·W; dW (+=) dyᵀ·x, dbias (+=) column sums.
+ * Cut into calls of a fixed size that depends on the shapes only (a GEMM's bits
+ * depend on its cut); communication makes progress between them. */
 pt_status_t pt_linear_fwd(const pt_call_t *call, pt_tensor_t x, pt_tensor_t weight,
                           pt_tensor_t bias, pt_tensor_t y);
 pt_status_t pt_linear_bwd_input(const pt_call_t *call, pt_tensor_t dy,
@@ -156,8 +159,9 @@ pt_status_t pt_linear_bwd_input(const pt_call_t *call, pt_tensor_t dy,
 pt_status_t pt_linear_bwd_weight(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t x,
                                  pt_tensor_t dweight, pt_tensor_t dbias);
 
-/* A norm at work. dweight, dbias of the input pass take this micro-batch's part alone, overwritten;
- * pt_norm_bwd_weight adds it to the gradient, so that B and W may be far apart. */
+/* A norm at work. dweight, dbias of the input pass take this micro-batch's part
+ * alone, overwritten; pt_norm_bwd_weight adds it to the gradient, so that B and W
+ * may be far apart. */
 typedef struct pt_norm_call {
     pt_norm_t kind;
     pt_role_t weight, bias; /* bias PT_ROLE_COUNT: none */

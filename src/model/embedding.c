@@ -1,5 +1,5 @@
-/* y = dropout(token embedding + position embedding, where learned). Its B part hands nothing on: the
- * gradient of y is only kept for the tables. */
+/* y = dropout(token embedding + position embedding, where learned). Its B part hands
+ * nothing on: the gradient of y is only kept for the tables. */
 #include "src/model/block.h"
 
 enum { DOUT = PT_TENSOR_INPUT + 1 };
@@ -43,7 +43,8 @@ static pt_status_t backward_input(pt_call_t *call)
                            .dropout = pt_call_dropout(call, PT_DROPOUT_EMBEDDING)});
 }
 
-/* The tied head's gradient of the whole step joins here, and its buffer is empty for the next. */
+/* The tied head's gradient of the whole step joins here, and its buffer is empty for
+ * the next. */
 static pt_status_t add_tied(const pt_call_t *call, pt_tensor_t dtable)
 {
     pt_tensor_t tied = call->model->tied_grad;

@@ -1,9 +1,10 @@
-/* Final norm, output head and loss as one op. Its forward pass goes over blocks of rows: logits exist
- * for one block at a time, and gradients of weights and input are made while they do. */
+/* Final norm, output head and loss as one op. Its forward pass goes over blocks of
+ * rows: logits exist for one block at a time, and gradients of weights and input are
+ * made while they do. */
 #include "src/model/block.h"
 
-/* Elements of a block of logits, at most (if 64 rows allow). Depends on the vocabulary only: the cut
- * of the head's GEMMs follows from it. */
+/* Elements of a block of logits, at most (if 64 rows allow). Depends on the
+ * vocabulary only: the cut of the head's GEMMs follows from it. */
 #define BLOCK_ELEMENTS (INT64_C(1) << 23)
 enum { ROW_MULTIPLE = 64 };
 
@@ -69,7 +70,8 @@ static pt_norm_call_t norm(const pt_call_t *call)
                             .dbias = t[DNORM_BIAS]};
 }
 
-/* [V,C], in both cases: a tied head reads the embedding and has a gradient of its own. */
+/* [V,C], in both cases: a tied head reads the embedding and has a gradient of its
+ * own. */
 static pt_tensor_t weight(const pt_call_t *call)
 {
     return pt_call_weight(call, call->model->arch->tied ? PT_ROLE_TOKEN_EMBEDDING

@@ -1,5 +1,5 @@
-/* Initial weights: an element is a function of (seed, part, place in the part), so every layout makes
- * the same model. */
+/* Initial weights: an element is a function of (seed, part, place in the part), so
+ * every layout makes the same model. */
 #include "src/model/block.h"
 
 #include "penta/rng.h"
@@ -14,8 +14,8 @@ void pt_host_store(void *buffer, pt_dtype_t dtype, int64_t index, double value)
         ((float *)buffer)[index] = (float)value;
 }
 
-/* A part as this rank holds it: `rows` × `cols` starting at (row, col) of the part, dense from element
- * `local` of the parameter's shard on. */
+/* A part as this rank holds it: `rows` × `cols` starting at (row, col) of the part,
+ * dense from element `local` of the parameter's shard on. */
 typedef struct box {
     const pt_param_t *param;
     const pt_part_t *part;

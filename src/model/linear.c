@@ -1,8 +1,9 @@
-/* Linear layers: the only place that calls GEMM, so the list of GEMM calls is decided here. */
+/* Linear layers: the only place that calls GEMM, so the list of GEMM calls is
+ * decided here. */
 #include "src/model/block.h"
 
-/* FLOPs of one call, at most (if 64 rows allow): tens of milliseconds of a CPU core, after which
- * communication gets its turn. */
+/* FLOPs of one call, at most (if 64 rows allow): tens of milliseconds of a CPU core,
+ * after which communication gets its turn. */
 #define CALL_FLOPS (INT64_C(1) << 31)
 enum { ROW_MULTIPLE = 64 };
 

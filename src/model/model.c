@@ -1,5 +1,5 @@
-/* The three passes over the blocks. Recompute and the split of backward are here and nowhere else;
- * so are the brackets around the weights of a unit. */
+/* The three passes over the blocks. Recompute and the split of backward are here and
+ * nowhere else; so are the brackets around the weights of a unit. */
 #include "src/model/block.h"
 
 #include "penta/alloc.h"
@@ -131,10 +131,9 @@ pt_tensor_t pt_model_loss_accumulator(pt_model_t *model)
 
 pt_status_t pt_model_clear_loss(pt_model_t *model, pt_stream_t *stream)
 {
-    pt_tensor_t words = model->accumulator;
+    pt_op_fill_t zero = {.x = model->accumulator};
 
-    words.dtype = PT_F64; /* fill is for floating types; their zero has the same bits */
-    return pt_op_fill(model->device, stream, &(pt_op_fill_t){.x = words});
+    return pt_op_fill(model->device, stream, &zero);
 }
 
 /* ---- a pass ---- */
@@ -246,7 +245,8 @@ static pt_status_t run_weight(pass_t *pass, pt_call_t *call)
     return ops->backward_weight(call);
 }
 
-/* Gradient brackets of a block whose weight pass is empty only say that its gradient is complete. */
+/* Gradient brackets of a block whose weight pass is empty only say that its gradient
+ * is complete. */
 static bool has_grads(const pass_t *pass, const pt_block_t *block)
 {
     return block->ops->backward_weight || pass->last;

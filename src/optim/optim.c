@@ -15,14 +15,16 @@ struct pt_optim {
     moments_t *moments;
 };
 
-pt_status_t pt_optim_create(const pt_param_table_t *table, pt_units_t *units, pt_device_t *device,
-                            const pt_config_t *config, pt_optim_t **out)
+pt_status_t pt_optim_create(const pt_param_table_t *table, pt_units_t *units,
+                            pt_device_t *device, const pt_config_t *config,
+                            pt_optim_t **out)
 {
     pt_status_t status;
     pt_optim_t *optim = NULL;
     *out = NULL;
     PT_TRY(PT_NEW("optimizer", 1, &optim));
-    *optim = (pt_optim_t){.table = table, .units = units, .device = device, .config = config};
+    *optim = (pt_optim_t){
+        .table = table, .units = units, .device = device, .config = config};
     optim->buckets = pt_units_buckets(units);
     PT_TRY_GOTO(fail, PT_NEW("moments", optim->buckets, &optim->moments));
     *out = optim;
@@ -48,9 +50,11 @@ pt_status_t pt_optim_layout(pt_optim_t *optim, pt_arena_t *optimizer)
         pt_dtype_t storage = pt_bucket_weights(optim->units, b).dtype;
         pt_dtype_t dtype = pt_dtype_accumulator(storage);
         if (dtype != storage)
-            PT_TRY(pt_arena_tensor(optimizer, "master weights", dtype, 1, &count, &m->master));
+            PT_TRY(pt_arena_tensor(optimizer, "master weights", dtype, 1, &count,
+                                   &m->master));
         PT_TRY(pt_arena_tensor(optimizer, "exp_avg", dtype, 1, &count, &m->exp_avg));
-        PT_TRY(pt_arena_tensor(optimizer, "exp_avg_sq", dtype, 1, &count, &m->exp_avg_sq));
+        PT_TRY(
+            pt_arena_tensor(optimizer, "exp_avg_sq", dtype, 1, &count, &m->exp_avg_sq));
     }
     return PT_OK;
 }
@@ -68,8 +72,9 @@ pt_tensor_t pt_optim_state(const pt_optim_t *optim, pt_state_kind_t kind, int bu
         return m->exp_avg;
     if (kind == PT_STATE_EXP_AVG_SQ)
         return m->exp_avg_sq;
-    return m->master.data ? m->master
-                          : updated(optim, bucket, pt_bucket_weights(optim->units, bucket));
+    return m->master.data
+               ? m->master
+               : updated(optim, bucket, pt_bucket_weights(optim->units, bucket));
 }
 
 pt_status_t pt_optim_reset(pt_optim_t *optim, pt_stream_t *stream)
@@ -102,27 +107,32 @@ pt_status_t pt_optim_loaded(pt_optim_t *optim, pt_stream_t *stream)
 }
 
 /* The elements of parameter `param` inside `range` of its bucket; count <= 0: none. */
-static pt_bucket_range_t overlap(const pt_optim_t *optim, int param, pt_bucket_range_t range)
+static pt_bucket_range_t overlap(const pt_optim_t *optim, int param,
+                                 pt_bucket_range_t range)
 {
     pt_tensor_t local = pt_units_local_shape(optim->units, param);
-    int64_t first = pt_units_offset(optim->units, param), end = first + pt_tensor_count(&local);
+    int64_t first = pt_units_offset(optim->units, param),
+            end = first + pt_tensor_count(&local);
     int64_t range_end = range.first + range.count;
     first = first > range.first ? first : range.first;
     end = end < range_end ? end : range_end;
     return (pt_bucket_range_t){first, end - first};
 }
 
-pt_status_t pt_optim_square_sum(pt_optim_t *optim, pt_tensor_t accumulator, pt_stream_t *stream)
+pt_status_t pt_optim_square_sum(pt_optim_t *optim, pt_tensor_t accumulator,
+                                pt_stream_t *stream)
 {
     for (int p = 0; p < optim->table->count; p++) {
         if (!pt_units_is_owner(optim->units, p))
             continue;
         int bucket = pt_units_bucket_of(optim->units, p);
-        pt_bucket_range_t mine = overlap(optim, p, pt_bucket_shard(optim->units, bucket));
+        pt_bucket_range_t mine =
+            overlap(optim, p, pt_bucket_shard(optim->units, bucket));
         if (mine.count <= 0)
             continue;
         pt_op_sum_squares_t sum = {.accumulator = accumulator};
-        sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first, mine.count);
+        sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
+                                mine.count);
         PT_TRY(pt_op_sum_squares(optim->device, stream, &sum));
     }
     return PT_OK;
@@ -139,10 +149,12 @@ static pt_status_t update_param(pt_optim_t *optim, int param, pt_op_adamw_t adam
         return PT_OK;
     int64_t at = mine.first - whole.first;
     pt_tensor_t weights = pt_bucket_weights(optim->units, bucket);
-    adamw.weight = pt_tensor_slice(pt_optim_state(optim, PT_STATE_WEIGHT, bucket), 0, at, mine.count);
+    adamw.weight = pt_tensor_slice(pt_optim_state(optim, PT_STATE_WEIGHT, bucket), 0,
+                                   at, mine.count);
     adamw.exp_avg = pt_tensor_slice(m->exp_avg, 0, at, mine.count);
     adamw.exp_avg_sq = pt_tensor_slice(m->exp_avg_sq, 0, at, mine.count);
-    adamw.grad = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first, mine.count);
+    adamw.grad = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
+                                 mine.count);
     if (m->master.data)
         adamw.compute = pt_tensor_slice(weights, 0, mine.first, mine.count);
     adamw.weight_decay *= optim->table->params[param].weight_decay;

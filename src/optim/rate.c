@@ -23,13 +23,12 @@ double pt_learning_rate(const pt_config_t *config, int64_t decay_steps, int64_t 
         wsd = decay_steps / 10;
     switch ((pt_decay_t)config->train.decay) {
     case PT_DECAY_COSINE:
-        return low + (peak - low) * 0.5 * (1 + cos(M_PI * progress(t, warmup, decay_steps)));
-    case PT_DECAY_LINEAR:
-        return peak - (peak - low) * progress(t, warmup, decay_steps);
+        return low +
+               (peak - low) * 0.5 * (1 + cos(M_PI * progress(t, warmup, decay_steps)));
+    case PT_DECAY_LINEAR: return peak - (peak - low) * progress(t, warmup, decay_steps);
     case PT_DECAY_WSD:
         return peak - (peak - low) * progress(t, decay_steps - wsd, decay_steps);
-    default:
-        return peak;
+    default: return peak;
     }
 }
 

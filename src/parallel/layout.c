@@ -15,7 +15,8 @@ static void parse_order(const char *text, pt_axis_t order[4])
     }
 }
 
-pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks, pt_mesh_shape_t *out)
+pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
+                                  pt_mesh_shape_t *out)
 {
     PT_TRY(pt_config_check_layout(config, ranks));
     *out = pt_mesh_shape_default();

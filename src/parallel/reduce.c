@@ -88,7 +88,8 @@ pt_status_t pt_units_clear_grads(pt_units_t *units, pt_stream_t *stream)
     return PT_OK;
 }
 
-pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last, pt_stream_t *stream)
+pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last,
+                               pt_stream_t *stream)
 {
     int index = units->bucket_of_unit[unit];
     bucket_t *bucket = &units->bucket[index];
@@ -96,7 +97,8 @@ pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last, pt_stream
         return PT_OK;
     PT_REQUIRE(bucket->unfinished > 0);
     bucket->unfinished--;
-    if (bucket->unfinished > 0 || !units->options.overlap || !has_replicas(units, bucket))
+    if (bucket->unfinished > 0 || !units->options.overlap ||
+        !has_replicas(units, bucket))
         return PT_OK;
     return launch(units, index, stream);
 }
@@ -122,7 +124,8 @@ pt_status_t pt_bucket_was_updated(pt_units_t *units, int bucket, pt_stream_t *st
     return PT_OK;
 }
 
-pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole, pt_stream_t *stream)
+pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
+                             pt_stream_t *stream)
 {
     pt_request_t *request = NULL;
     if (!has_replicas(units, &units->bucket[bucket]))

@@ -10,8 +10,8 @@ static int zigzag_extents(int64_t length, int index, int size, pt_extent_t *out)
     return 2;
 }
 
-int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length, int index,
-                     int size, pt_extent_t *out)
+int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
+                     int index, int size, pt_extent_t *out)
 {
     int64_t start = 0, local = 0;
     if (rule->kind == PT_SHARD_ZIGZAG)
@@ -41,7 +41,8 @@ int pt_range_slabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
         pt_slab_t slab = {.count = {1, 1, 1}, .local = done};
         int64_t at = first + done, left = count - done, pitch = 1;
         int grow = ndim - 1;
-        while (grow > 0 && at % (pitch * shape[grow]) == 0 && left >= pitch * shape[grow])
+        while (grow > 0 && at % (pitch * shape[grow]) == 0 &&
+               left >= pitch * shape[grow])
             pitch *= shape[grow--];
         int64_t index = at / pitch % shape[grow], room = shape[grow] - index;
         int64_t take = left / pitch < room ? left / pitch : room;

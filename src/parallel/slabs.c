@@ -3,8 +3,8 @@
 /* A range of a bucket meets a part of a parameter in one run of the part's local rows; in the
  * coordinates of this rank's shard that run is a few boxes, and moving them by where the shard
  * begins gives boxes of the global tensor. */
-int pt_units_slabs(const pt_units_t *units, int param, int part, pt_bucket_range_t range,
-                   pt_slab_t out[PT_RANGE_SLABS])
+int pt_units_slabs(const pt_units_t *units, int param, int part,
+                   pt_bucket_range_t range, pt_slab_t out[PT_RANGE_SLABS])
 {
     const pt_param_t *p = pt_units_param(units, param);
     const pt_part_t *named = &p->part[part];
@@ -16,7 +16,8 @@ int pt_units_slabs(const pt_units_t *units, int param, int part, pt_bucket_range
         shape[p->shard.dim] = extent.count;
     for (int d = 1; d < named->ndim; d++)
         inner *= shape[d];
-    int64_t start = pt_units_offset(units, param) + pt_units_part_row(units, param, part) * inner;
+    int64_t start =
+        pt_units_offset(units, param) + pt_units_part_row(units, param, part) * inner;
     int64_t end = start + shape[0] * inner, last = range.first + range.count;
     int64_t first = start > range.first ? start : range.first;
     int64_t count = (end < last ? end : last) - first;

@@ -13,13 +13,15 @@ static int axis_rank(const pt_units_t *units, pt_axis_t axis)
     return units->mesh->coordinate[axis];
 }
 
-static int part_extents(const pt_units_t *units, const pt_param_t *param, pt_extent_t *out)
+static int part_extents(const pt_units_t *units, const pt_param_t *param,
+                        pt_extent_t *out)
 {
     const pt_shard_rule_t *rule = &param->shard;
     int64_t length[PT_MAX_PARTS];
     int parts = rule->kind == PT_SHARD_BLOCKED ? param->parts : 1;
     for (int p = 0; p < parts; p++)
-        length[p] = parts > 1 ? param->part[p].shape[rule->dim] : param->shape[rule->dim];
+        length[p] =
+            parts > 1 ? param->part[p].shape[rule->dim] : param->shape[rule->dim];
     return pt_shard_extents(rule, parts, length, axis_rank(units, rule->axis),
                             units->mesh->shape.size[rule->axis], out);
 }
@@ -34,20 +36,24 @@ static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
     for (int d = 0; d < param->ndim; d++)
         shape[d] = d == param->shard.dim ? along : param->shape[d];
     pt_dtype_t dtype = units->options.weight_dtype;
-    pt_tensor_t local = param->ndim == 1 ? pt_tensor_1d(NULL, dtype, PT_MEMORY_DEVICE, shape[0])
-                        : param->ndim == 2
-                            ? pt_tensor_2d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1])
-                            : pt_tensor_3d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1], shape[2]);
+    pt_tensor_t local =
+        param->ndim == 1 ? pt_tensor_1d(NULL, dtype, PT_MEMORY_DEVICE, shape[0])
+        : param->ndim == 2
+            ? pt_tensor_2d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1])
+            : pt_tensor_3d(NULL, dtype, PT_MEMORY_DEVICE, shape[0], shape[1], shape[2]);
     if (param->shard.kind != PT_SHARD_NONE)
-        local.dist[param->shard.axis] = (pt_dist_t){PT_SHARDED, (int8_t)param->shard.dim};
+        local.dist[param->shard.axis] =
+            (pt_dist_t){PT_SHARDED, (int8_t)param->shard.dim};
     return local;
 }
 
 /* May `unit` join `bucket`? Neighbours of one kind merge until the bucket is large enough. */
 static bool joins(const pt_units_t *units, const bucket_t *bucket, bool expert)
 {
-    int64_t bytes = bucket->elements * (int64_t)pt_dtype_size(units->options.grad_dtype);
-    return bucket->units > 0 && bucket->expert == expert && bytes < units->options.merge_bytes;
+    int64_t bytes =
+        bucket->elements * (int64_t)pt_dtype_size(units->options.grad_dtype);
+    return bucket->units > 0 && bucket->expert == expert &&
+           bytes < units->options.merge_bytes;
 }
 
 /* Walks the table, whose parameters ascend by unit, and puts each behind the last. */
@@ -77,13 +83,15 @@ static void assign_buckets(pt_units_t *units)
     for (int b = 0; b < units->buckets; b++) {
         bucket_t *bucket = &units->bucket[b];
         int replicas = pt_comm_size(pt_bucket_comm(units, bucket));
-        bucket->elements = pt_round_up(bucket->elements, (int64_t)PT_SHARD_ALIGN * replicas);
+        bucket->elements =
+            pt_round_up(bucket->elements, (int64_t)PT_SHARD_ALIGN * replicas);
         bucket->unfinished = bucket->units;
     }
 }
 
 pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh,
-                            pt_device_t *device, const pt_units_options_t *options, pt_units_t **out)
+                            pt_device_t *device, const pt_units_options_t *options,
+                            pt_units_t **out)
 {
     pt_status_t status;
     pt_units_t *units = NULL;
@@ -99,7 +107,8 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
     PT_TRY_GOTO(fail, PT_NEW("parameter places", table->count, &units->place));
     PT_TRY_GOTO(fail, PT_NEW("reduction order", table->units, &units->order));
     assign_buckets(units);
-    units->slots = options->in_flight < units->buckets ? options->in_flight : units->buckets;
+    units->slots =
+        options->in_flight < units->buckets ? options->in_flight : units->buckets;
     PT_TRY_GOTO(fail, PT_NEW("work buffers", units->slots, &units->work));
     *out = units;
     return PT_OK;
@@ -133,13 +142,13 @@ static pt_status_t layout_work(pt_units_t *units, pt_arena_t *communication)
     if (units->options.wire_dtype != units->options.grad_dtype)
         most *= 2;
     for (int w = 0; w < units->slots && most > 0; w++)
-        PT_TRY(pt_arena_tensor(communication, "reduction work", units->options.wire_dtype, 1, &most,
-                               &units->work[w]));
+        PT_TRY(pt_arena_tensor(communication, "reduction work",
+                               units->options.wire_dtype, 1, &most, &units->work[w]));
     return PT_OK;
 }
 
-pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters, pt_arena_t *gradients,
-                            pt_arena_t *communication)
+pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters,
+                            pt_arena_t *gradients, pt_arena_t *communication)
 {
     for (int b = 0; b < units->buckets; b++) {
         bucket_t *bucket = &units->bucket[b];
@@ -155,7 +164,8 @@ pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters, pt_arena_
 pt_status_t pt_units_prepare(pt_units_t *units, pt_stream_t *stream)
 {
     for (int b = 0; b < units->buckets; b++)
-        PT_TRY(pt_op_fill(units->device, stream, &(pt_op_fill_t){.x = units->bucket[b].weights}));
+        PT_TRY(pt_op_fill(units->device, stream,
+                          &(pt_op_fill_t){.x = units->bucket[b].weights}));
     return units->options.weights_only ? PT_OK : pt_units_clear_grads(units, stream);
 }
 

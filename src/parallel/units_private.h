@@ -5,8 +5,8 @@
 #include "penta/units.h"
 
 typedef struct place {
-    int bucket;     /* -1: another stage's */
-    int64_t offset; /* elements from the start of the bucket */
+    int bucket;        /* -1: another stage's */
+    int64_t offset;    /* elements from the start of the bucket */
     pt_tensor_t local; /* shape of this rank's shard, without data */
 } place_t;
 

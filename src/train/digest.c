@@ -2,6 +2,8 @@
 #include "penta/rng.h"
 #include "src/train/private.h"
 
+#include <stdio.h>
+
 /* Row-major position of a box's first element, and the pitch between its rows. Boxes of up to two
  * dimensions; a stack of experts is visited matrix by matrix. */
 static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void *self)
@@ -12,7 +14,8 @@ static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void 
     pt_bucket_range_t shard = pt_bucket_shard(t->units, *bucket);
     pt_bucket_range_t updated = pt_bucket_updated(t->units, *bucket);
     bool vector = part->ndim == 1;
-    int64_t rows = vector ? 1 : slab->count[0], cols = vector ? slab->count[0] : slab->count[1];
+    int64_t rows = vector ? 1 : slab->count[0],
+            cols = vector ? slab->count[0] : slab->count[1];
     int64_t pitch = vector ? part->shape[0] : part->shape[1];
     pt_tensor_t state = pt_optim_state(t->optim, PT_STATE_WEIGHT, *bucket);
     int64_t at = shard.first - updated.first + slab->local;
@@ -86,37 +89,43 @@ static pt_status_t whole_digest(pt_trainer_t *t, uint64_t *out)
     return fetch(t, out);
 }
 
-/* The value most replicas have; ties to the lowest replica. */
-static uint64_t majority(const uint64_t *digest, int count)
+/* The value that more than half of the replicas have. */
+static bool majority(const uint64_t *digest, int count, uint64_t *out)
 {
-    int best = 0, most = 0;
     for (int i = 0; i < count; i++) {
         int same = 0;
         for (int j = 0; j < count; j++)
             same += digest[j] == digest[i];
-        if (same > most)
-            most = same, best = i;
+        *out = digest[i];
+        if (2 * same > count)
+            return true;
     }
-    return digest[best];
+    return false;
 }
 
-/* On replica 0, which has all digests: which differ. */
+/* On replica 0, which has all digests: which differ; all of them where no majority says. */
 static pt_status_t judge(const uint64_t *digest, int count, int64_t step)
 {
     char odd[512];
     pt_text_t text = pt_text_init(odd, sizeof odd);
-    uint64_t expected = majority(digest, count);
+    uint64_t expected;
+    bool known = majority(digest, count, &expected);
     for (int r = 0; r < count; r++)
-        if (digest[r] != expected)
+        if (!known || digest[r] != expected)
             pt_text_add(&text, "%s%d (%016llx)", text.length ? ", " : "", r,
                         (unsigned long long)digest[r]);
-    PT_CHECK(text.length == 0, PT_INTERNAL,
-             "weights of the replicas differ after step %lld: replica %s against %016llx of the "
-             "others%s: silent corruption of memory or of a message; restart from the last "
-             "checkpoint, without the hosts of these replicas",
-             (long long)step, odd, (unsigned long long)expected,
-             count == 2 ? " (with two, either may be wrong)" : "");
-    return PT_OK;
+    if (text.length == 0)
+        return PT_OK;
+    char against[64] = "no majority, each may be wrong";
+    if (known)
+        snprintf(against, sizeof against, "%016llx on the others",
+                 (unsigned long long)expected);
+    return PT_FAIL(
+        PT_INTERNAL,
+        "weights of the replicas differ after step %lld: replica %s, %s: silent "
+        "corruption of memory or of a message; restart from the last checkpoint, "
+        "without the hosts of these replicas",
+        (long long)step, odd, against);
 }
 
 pt_status_t pt_train_check_replicas(pt_trainer_t *t)

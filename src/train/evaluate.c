@@ -14,7 +14,8 @@ typedef struct evaluation {
 
 static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
 {
-    int64_t first = (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
+    int64_t first =
+        (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
     int64_t valid = 0;
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     PT_TRY(pt_loader_load_validation(t->loader, first, e->sequences, t->stream, &valid));
@@ -25,8 +26,8 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
 }
 
 /* Rounds that take about agree_every_sec, from the ranks' mean time for the first. */
-static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec, pt_status_t mine,
-                         bool *stopped)
+static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
+                         pt_status_t mine, bool *stopped)
 {
     int64_t values[2] = {pt_stop_requested() > 0, (int64_t)(round_sec * 1e6)};
     PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, values, 2, mine));

@@ -24,9 +24,9 @@ static pt_status_t find(pt_trainer_t *t, int *param)
         pt_tensor_t local = pt_units_local_shape(t->units, p);
         bool finite = true;
         if (bucket >= 0) {
-            pt_tensor_t grad = pt_tensor_slice(pt_bucket_grads(t->units, bucket), 0,
-                                               pt_units_offset(t->units, p),
-                                               pt_tensor_count(&local));
+            pt_tensor_t grad =
+                pt_tensor_slice(pt_bucket_grads(t->units, bucket), 0,
+                                pt_units_offset(t->units, p), pt_tensor_count(&local));
             PT_TRY(is_finite(t, grad, &finite));
         }
         if (!finite)
@@ -40,9 +40,10 @@ pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, double loss, double norm
     int param = -1;
     PT_TRY(find(t, &param));
     const pt_param_t *p = param >= 0 ? &t->table.params[param] : NULL;
-    return PT_FAIL_COMMON(PT_NUMERIC,
-                          "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
-                          "%s. The weights are those before this step. Lower train.lr, lengthen "
-                          "train.warmup, or look at the data of this step",
-                          (long long)t->step + 1, loss, norm, p ? p->part[0].name : "none");
+    return PT_FAIL_COMMON(
+        PT_NUMERIC,
+        "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
+        "%s. The weights are those before this step. Lower train.lr, lengthen "
+        "train.warmup, or look at the data of this step",
+        (long long)t->step + 1, loss, norm, p ? p->part[0].name : "none");
 }

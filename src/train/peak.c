@@ -15,7 +15,8 @@ static pt_status_t probe(pt_trainer_t *t, double *flops)
     pt_op_gemm_t gemm = {.a = t->probe[0], .b = t->probe[1], .c = t->probe[2]};
     *flops = 0;
     for (int m = 0; m < 3; m++)
-        PT_TRY(pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->probe[m], .value = 1}));
+        PT_TRY(pt_op_fill(t->device, t->stream,
+                          &(pt_op_fill_t){.x = t->probe[m], .value = 1}));
     for (int round = 0; round < 4; round++) {
         PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
         double start = pt_clock_sec();
@@ -41,8 +42,8 @@ void pt_train_build_text(char *buffer, size_t size)
 {
     unsigned major, minor, release;
     H5get_libversion(&major, &minor, &release);
-    snprintf(buffer, size, "penta %s (%s), HDF5 %u.%u.%u, %s", PT_VERSION, PT_GIT_REVISION, major,
-             minor, release, PT_COMPILER);
+    snprintf(buffer, size, "penta %s (%s), HDF5 %u.%u.%u, %s", PT_VERSION,
+             PT_GIT_REVISION, major, minor, release, PT_COMPILER);
 }
 
 enum { HOST_NAME = 64 };
@@ -65,7 +66,8 @@ pt_status_t pt_train_host_map(pt_trainer_t *t, char **out)
     bool root = pt_comm_rank(world) == 0;
     *out = NULL;
     snprintf(mine, sizeof mine, "%s", pt_log_host());
-    pt_status_t status = pt_alloc("host names", root ? (size_t)ranks * HOST_NAME : 1, 1, (void **)&all);
+    pt_status_t status =
+        pt_alloc("host names", root ? (size_t)ranks * HOST_NAME : 1, 1, (void **)&all);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
     PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, mine, sizeof mine, all));
     status = root ? host_text(all, ranks, out) : pt_strdup("host map", "", out);

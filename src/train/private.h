@@ -18,7 +18,7 @@ int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer, double loss, double norm);
 
-/* "penta 0.1.0 (revision), MPICH …, HDF5 …". */
+/* "penta 0.1.0 (revision), HDF5 …, compiler". */
 void pt_train_build_text(char *buffer, size_t size);
 /* "0 host\n1 host\n…" on rank 0, "" elsewhere. Collective. Caller frees with pt_free. */
 pt_status_t pt_train_host_map(pt_trainer_t *trainer, char **out);
@@ -34,7 +34,9 @@ typedef struct pt_stored_box {
     int64_t ordinal; /* of the part, over the whole table */
     pt_slab_t slab;
 } pt_stored_box_t;
-typedef pt_status_t (*pt_visit_box_fn)(pt_trainer_t *trainer, const pt_stored_box_t *box, void *self);
-pt_status_t pt_train_visit_shard(pt_trainer_t *trainer, int bucket, pt_visit_box_fn visit, void *self);
+typedef pt_status_t (*pt_visit_box_fn)(pt_trainer_t *trainer,
+                                       const pt_stored_box_t *box, void *self);
+pt_status_t pt_train_visit_shard(pt_trainer_t *trainer, int bucket,
+                                 pt_visit_box_fn visit, void *self);
 
 #endif

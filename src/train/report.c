@@ -20,7 +20,8 @@ static double flops_per_token(const run_t *run)
 
 static double mfu(const run_t *run, double tokens_per_sec)
 {
-    return run->peak_flops > 0 ? tokens_per_sec * flops_per_token(run) / run->peak_flops : 0;
+    return run->peak_flops > 0 ? tokens_per_sec * flops_per_token(run) / run->peak_flops
+                               : 0;
 }
 
 /* ---- header ----------------------------------------------------------------------------------------- */
@@ -30,26 +31,28 @@ static void report_model(const run_t *run)
     char count[32];
     const pt_arch_t *a = &run->trainer.arch;
     int64_t parameters = pt_param_table_elements(&run->trainer.table);
-    printf("model       %s%s: %" PRId64 " layers, width %" PRId64 ", %" PRId64 " heads (%" PRId64
-           " KV) of %" PRId64 ", ffn %" PRId64 ", vocabulary %" PRId64 ", %s parameters (%" PRId64
-           ")\n",
+    printf("model       %s%s: %" PRId64 " layers, width %" PRId64 ", %" PRId64
+           " heads (%" PRId64 " KV) of %" PRId64 ", ffn %" PRId64
+           ", vocabulary %" PRId64 ", %s parameters (%" PRId64 ")\n",
            run->config->model.config_json[0] ? run->config->model.config_json
                                              : run->config->model.preset,
-           a->tied ? ", tied" : "", a->layers, a->hidden, a->heads, a->kv_heads, a->head_dim,
-           a->ffn, a->vocab, pt_text_count((double)parameters, count, sizeof count), parameters);
+           a->tied ? ", tied" : "", a->layers, a->hidden, a->heads, a->kv_heads,
+           a->head_dim, a->ffn, a->vocab,
+           pt_text_count((double)parameters, count, sizeof count), parameters);
 }
 
 static void report_layout(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
     const int *size = t->mesh.shape.size;
-    printf("layout      %d ranks: tensor %d × context %d × pipeline %d × data %d; device %s (%s), "
+    printf("layout      %d ranks: tensor %d × context %d × pipeline %d × data %d; "
+           "device %s (%s), "
            "%d thread%s a rank\n",
            pt_comm_size(t->mesh.world), size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
-           size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA], t->device->ops->name, t->device->isa,
-           t->device->threads, t->device->threads == 1 ? "" : "s");
-    printf("batch       %" PRId64 " sequences of %" PRId64 " tokens a step, %d micro-batch%s of %"
-           PRId64 " a rank\n",
+           size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA], t->device->ops->name,
+           t->device->isa, t->device->threads, t->device->threads == 1 ? "" : "s");
+    printf("batch       %" PRId64 " sequences of %" PRId64
+           " tokens a step, %d micro-batch%s of %" PRId64 " a rank\n",
            run->config->train.global_batch, run->config->train.sequence,
            t->schedule.micro_batches, t->schedule.micro_batches == 1 ? "" : "es",
            run->config->train.micro_batch);
@@ -80,31 +83,34 @@ void report_header(const run_t *run)
     report_model(run);
     report_layout(run);
     report_memory(run);
-    printf("data        %s tokens, %" PRId64 " training and %" PRId64 " validation sequences\n",
+    printf("data        %s tokens, %" PRId64 " training and %" PRId64
+           " validation sequences\n",
            pt_text_count((double)pt_corpus_tokens(t->corpus), count, sizeof count),
            pt_corpus_samples(t->corpus, PT_SPLIT_TRAIN),
            pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION));
     if (run->resumed.path[0])
         printf("resumed     from %s at step %" PRId64 "\n", run->resumed.path, t->step);
-    printf("run         %s, steps %" PRId64 " to %" PRId64 "\n", run->config->run.dir, t->step + 1,
-           run->config->train.steps);
+    printf("run         %s, steps %" PRId64 " to %" PRId64 "\n", run->config->run.dir,
+           t->step + 1, run->config->train.steps);
     fflush(stdout);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
 
-static void report_progress(const run_t *run, const pt_step_result_t *s, double tokens_per_sec)
+static void report_progress(const run_t *run, const pt_step_result_t *s,
+                            double tokens_per_sec)
 {
     char eta[32];
     int64_t step = run->trainer.step, steps = run->config->train.steps;
     double left = (double)(steps - step) * run->step_sec;
     bool last = step == steps || s->stop;
-    printf("%sstep %" PRId64 "/%" PRId64 "  loss %.4f  lr %.3g  grad norm %.3g  %.0f tokens/s  "
+    printf("%sstep %" PRId64 "/%" PRId64
+           "  loss %.4f  lr %.3g  grad norm %.3g  %.0f tokens/s  "
            "MFU %.1f %%  data %.1f %%  comm %.1f %%  ETA %s%s",
            run->terminal ? "\r\033[K" : "", step, steps, s->loss, s->lr, s->grad_norm,
-           tokens_per_sec, 100 * mfu(run, tokens_per_sec), 100 * s->data_sec / s->step_sec,
-           100 * s->comm_sec / s->step_sec, pt_text_duration(left, eta, sizeof eta),
-           run->terminal && !last ? "" : "\n");
+           tokens_per_sec, 100 * mfu(run, tokens_per_sec),
+           100 * s->data_sec / s->step_sec, 100 * s->comm_sec / s->step_sec,
+           pt_text_duration(left, eta, sizeof eta), run->terminal && !last ? "" : "\n");
     fflush(stdout);
 }
 
@@ -114,14 +120,14 @@ void report_step(run_t *run, const pt_step_result_t *s)
     double tokens_per_sec = (double)s->valid_tokens / s->step_sec;
     if (!run->root)
         return;
-    json_t *line = json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "step",
-                             (json_int_t)step, "loss", number(s->loss), "grad_norm",
-                             number(s->grad_norm), "lr", s->lr, "tokens",
-                             (json_int_t)run->trainer.tokens, "tokens_per_s", tokens_per_sec, "mfu",
-                             mfu(run, tokens_per_sec), "step_s", s->step_sec, "comm_s", s->comm_sec,
-                             "data_s", s->data_sec);
+    json_t *line = json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}",
+                             "step", (json_int_t)step, "loss", number(s->loss),
+                             "grad_norm", number(s->grad_norm), "lr", s->lr, "tokens",
+                             (json_int_t)run->trainer.tokens, "tokens_per_s",
+                             tokens_per_sec, "mfu", mfu(run, tokens_per_sec), "step_s",
+                             s->step_sec, "comm_s", s->comm_sec, "data_s", s->data_sec);
     if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
-        pt_error_warn("metrics of this step are lost: ");
+        pt_error_warn("metrics of this step are lost");
     bool last = step == run->config->train.steps || s->stop;
     if (last || step % run->config->run.log_every == 0)
         report_progress(run, s, tokens_per_sec);
@@ -131,7 +137,8 @@ void report_evaluation(run_t *run)
 {
     if (!run->root)
         return;
-    printf("step %" PRId64 "  validation loss %.4f\n", run->trainer.step, run->validation_loss);
+    printf("step %" PRId64 "  validation loss %.4f\n", run->trainer.step,
+           run->validation_loss);
     fflush(stdout);
 }
 
@@ -140,8 +147,8 @@ void report_saved(run_t *run, const char *path, double sec)
     char took[32];
     if (!run->root)
         return;
-    printf("%ssaved %s in %s, digest %016" PRIx64 "\n", run->terminal ? "\r\033[K" : "", path,
-           pt_text_duration(sec, took, sizeof took), run->digest);
+    printf("%ssaved %s in %s, digest %016" PRIx64 "\n", run->terminal ? "\r\033[K" : "",
+           path, pt_text_duration(sec, took, sizeof took), run->digest);
     fflush(stdout);
 }
 
@@ -186,12 +193,12 @@ static json_t *summary_json(const run_t *run, pt_status_t outcome, double tokens
     snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
     pt_train_build_text(build, sizeof build);
     json_t *object = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:i}", "status", pt_status_name(outcome),
-        "code", pt_status_exit_code(outcome), "step", (json_int_t)t->step, "steps",
-        (json_int_t)(t->step - run->first_step), "loss", number(run->loss), "validation_loss",
-        number(run->validation_loss), "digest", digest, "parameters",
-        (json_int_t)pt_param_table_elements(&t->table), "tokens", (json_int_t)t->tokens, "ranks",
-        pt_comm_size(t->mesh.world));
+        "{s:s, s:i, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:i}", "status",
+        pt_status_name(outcome), "code", pt_status_exit_code(outcome), "step",
+        (json_int_t)t->step, "steps", (json_int_t)(t->step - run->first_step), "loss",
+        number(run->loss), "validation_loss", number(run->validation_loss), "digest",
+        digest, "parameters", (json_int_t)pt_param_table_elements(&t->table), "tokens",
+        (json_int_t)t->tokens, "ranks", pt_comm_size(t->mesh.world));
     json_object_set_new(object, "tokens_per_s", number(tokens_per_sec));
     json_object_set_new(object, "mfu", number(mfu(run, tokens_per_sec)));
     json_object_set_new(object, "bytes_sent", traffic_json(run));
@@ -211,8 +218,8 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
     if (outcome == PT_OK)
         printf("Training finished after %" PRId64 " iterations\n", run->trainer.step);
     else
-        printf("Training stopped after %" PRId64 " of %" PRId64 " iterations\n", run->trainer.step,
-               run->config->train.steps);
+        printf("Training stopped after %" PRId64 " of %" PRId64 " iterations\n",
+               run->trainer.step, run->config->train.steps);
     if (run->timed_steps > 0) {
         printf("tokens/sec/gpu: %.2f\n", rate / ranks);
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",
@@ -222,5 +229,6 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
            pt_text_duration(pt_clock_sec() - run->start_sec, took, sizeof took),
            pt_status_sentence(outcome));
     fflush(stdout);
-    return pt_rundir_write_json(run->dir, "summary.json", summary_json(run, outcome, rate));
+    return pt_rundir_write_json(run->dir, "summary.json",
+                                summary_json(run, outcome, rate));
 }

@@ -27,8 +27,8 @@ static pt_status_t list_everywhere(pt_trainer_t *t, const char *directory,
 }
 
 /* A damaged file is named and skipped; a file that belongs to another configuration is not. */
-static pt_status_t load_newest(pt_trainer_t *t, const pt_checkpoint_entry_t *list, int count,
-                               const char *directory, pt_resumed_t *out)
+static pt_status_t load_newest(pt_trainer_t *t, const pt_checkpoint_entry_t *list,
+                               int count, const char *directory, pt_resumed_t *out)
 {
     for (int i = 0; i < count; i++) {
         pt_status_t status = pt_train_load(t, list[i].path, &out->loss);
@@ -36,12 +36,14 @@ static pt_status_t load_newest(pt_trainer_t *t, const pt_checkpoint_entry_t *lis
             snprintf(out->path, sizeof out->path, "%s", list[i].path);
         if (status != PT_IO)
             return status;
-        pt_error_warn("skipped a damaged checkpoint: ");
+        pt_error_warn("skipped a damaged checkpoint");
     }
-    PT_CHECK_COMMON(count == 0, PT_IO,
-                    "%s: none of its %d checkpoints can be read (see the warnings above); repair or "
-                    "remove them, or start afresh with checkpoint.resume=none and another run.dir",
-                    directory, count);
+    PT_CHECK_COMMON(
+        count == 0, PT_IO,
+        "%s: none of its %d checkpoints can be read (see the warnings above); repair "
+        "or "
+        "remove them, or start afresh with checkpoint.resume=none and another run.dir",
+        directory, count);
     return PT_OK;
 }
 

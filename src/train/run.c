@@ -3,8 +3,10 @@
 #include "penta/log.h"
 #include "src/train/run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,18 +20,32 @@ static bool is_short_of_time(const run_t *run)
     return limit > 0 && elapsed + 1.2 * run->step_sec + 1.5 * run->save_sec + 1 > limit;
 }
 
+static const char *trigger_path(const run_t *run, char *path, size_t size)
+{
+    snprintf(path, size, "%s/stop", run->config->run.dir);
+    return path;
+}
+
 static bool has_trigger(const run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
     struct stat info;
-    snprintf(path, sizeof path, "%s/stop", run->config->run.dir);
-    return stat(path, &info) == 0;
+    return stat(trigger_path(run, path, sizeof path), &info) == 0;
+}
+
+/* It has done its work: the next start is to go on. */
+static void remove_trigger(const run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 8];
+    if (run->root)
+        (void)remove(trigger_path(run, path, sizeof path));
 }
 
 static bool want_stop(void *self)
 {
     const run_t *run = self;
-    return pt_stop_requested() > 0 || (run->root && (is_short_of_time(run) || has_trigger(run)));
+    return pt_stop_requested() > 0 ||
+           (run->root && (is_short_of_time(run) || has_trigger(run)));
 }
 
 /* ---- saving ----------------------------------------------------------------------------------------- */
@@ -63,7 +79,7 @@ static pt_status_t save_if_due(run_t *run)
     pt_status_t status = save(run);
     if (status != PT_IO)
         return status;
-    pt_error_warn("checkpoint failed, training goes on: ");
+    pt_error_warn("checkpoint failed, training goes on");
     return PT_OK;
 }
 
@@ -98,7 +114,8 @@ static pt_status_t after_step(run_t *run, bool *stop)
 static void keep_time(run_t *run, const pt_step_result_t *step)
 {
     run->loss = step->loss;
-    run->step_sec = run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
+    run->step_sec =
+        run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
     if (run->trainer.step == run->first_step + 1)
         return;
     run->train_sec += step->step_sec;
@@ -120,8 +137,10 @@ static pt_status_t loop(run_t *run)
         PT_TRY(after_step(run, &stop));
     }
     PT_TRY(save(run));
-    if (t->step < run->config->train.steps)
+    if (t->step < run->config->train.steps) {
+        remove_trigger(run);
         return PT_STOPPED;
+    }
     bool stopped = false;
     return evaluate(run, &stopped);
 }
@@ -130,8 +149,12 @@ static pt_status_t loop(run_t *run)
 
 static pt_status_t open_directory(run_t *run)
 {
-    char *ini = NULL;
+    char *ini = NULL, path[PT_CONFIG_TEXT + 16];
     PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    /* Of an earlier run: one that is killed now must not seem to have ended like that one. */
+    snprintf(path, sizeof path, "%s/status.json", run->config->run.dir);
+    PT_CHECK(unlink(path) == 0 || errno == ENOENT, PT_IO, "%s: cannot be removed: %s",
+             path, strerror(errno));
     PT_TRY(pt_config_to_ini(run->config, &ini));
     pt_status_t status = pt_rundir_write(run->dir, "config.resolved.ini", ini);
     pt_free(ini);
@@ -178,15 +201,28 @@ static void fill_result(run_t *run)
         r->peak_bytes[c] = t->arena[c].peak;
 }
 
-/* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
-static void write_status(const run_t *run, pt_status_t status, int64_t step)
+/* A run that failed before it had its directory: another one may be at work there. */
+static bool may_write(run_t *run)
 {
-    const pt_error_t *error = pt_error_last();
-    if (run->root || pt_error_is_fatal())
-        pt_status_write(run->config->run.dir, status, error->status ? error->text : NULL, step);
+    pt_error_t record = *pt_error_last();
+    struct stat info;
+    if (run->dir == NULL && stat(run->config->run.dir, &info) == 0 &&
+        pt_rundir_open(run->config->run.dir, &run->dir) != PT_OK)
+        pt_error_set(&record);
+    return run->dir != NULL;
 }
 
-pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire, pt_train_result_t *result)
+/* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
+static void write_status(run_t *run, pt_status_t status, int64_t step)
+{
+    const pt_error_t *error = pt_error_last();
+    if (pt_error_is_fatal() || (pt_log_rank() == 0 && may_write(run)))
+        pt_status_write(run->config->run.dir, status,
+                        error->status ? error->text : NULL, step);
+}
+
+pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
+                         pt_train_result_t *result)
 {
     pt_status_t status;
     run_t *run = NULL;

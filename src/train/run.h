@@ -8,19 +8,19 @@
 typedef struct run {
     const pt_config_t *config;
     pt_trainer_t trainer;
-    bool root;           /* rank 0 of the world */
-    pt_rundir_t *dir;    /* rank 0 only */
-    bool terminal;       /* progress goes to a terminal */
+    bool root;        /* rank 0 of the world */
+    pt_rundir_t *dir; /* rank 0 only */
+    bool terminal;    /* progress goes to a terminal */
     pt_resumed_t resumed;
-    int64_t first_step;  /* done when this run began */
-    int64_t saved_step;  /* of the newest durable checkpoint, -1 none */
-    uint64_t digest;     /* of that one */
-    double start_sec;    /* clock when the run began */
-    double train_sec;    /* in steps, the first apart */
+    int64_t first_step; /* done when this run began */
+    int64_t saved_step; /* of the newest durable checkpoint, -1 none */
+    uint64_t digest;    /* of that one */
+    double start_sec;   /* clock when the run began */
+    double train_sec;   /* in steps, the first apart */
     int64_t timed_steps, timed_tokens;
     double step_sec, save_sec; /* expected: smoothed, largest so far */
     double loss, validation_loss;
-    double peak_flops;   /* of all ranks: measured matrix products */
+    double peak_flops;         /* of all ranks: measured matrix products */
     pt_train_result_t *result; /* NULL: not wanted */
 } run_t;
 

@@ -57,8 +57,8 @@ typedef struct transfer {
 } transfer_t;
 
 /* This rank's shard of a state, on the device, and the host snapshot of the same size. */
-static void shard_views(const pt_trainer_t *t, pt_state_kind_t kind, int bucket, pt_tensor_t *device,
-                        pt_tensor_t *host)
+static void shard_views(const pt_trainer_t *t, pt_state_kind_t kind, int bucket,
+                        pt_tensor_t *device, pt_tensor_t *host)
 {
     pt_bucket_range_t shard = pt_bucket_shard(t->units, bucket);
     pt_bucket_range_t updated = pt_bucket_updated(t->units, bucket);
@@ -67,7 +67,8 @@ static void shard_views(const pt_trainer_t *t, pt_state_kind_t kind, int bucket,
     *host = pt_tensor_1d(t->snapshot, state.dtype, PT_MEMORY_HOST, shard.count);
 }
 
-static char *box_data(const pt_trainer_t *t, const transfer_t *x, const pt_stored_box_t *box)
+static char *box_data(const pt_trainer_t *t, const transfer_t *x,
+                      const pt_stored_box_t *box)
 {
     return (char *)t->snapshot + box->slab.local * (int64_t)pt_dtype_size(x->dtype);
 }
@@ -84,8 +85,8 @@ static pt_status_t read_box(pt_trainer_t *t, const pt_stored_box_t *box, void *s
 {
     const transfer_t *x = self;
     int tensor = x->index[x->kind * x->parts + box->ordinal];
-    return pt_checkpoint_read(x->reader, tensor, x->dtype, box->slab.start, box->slab.count,
-                              box_data(t, x, box));
+    return pt_checkpoint_read(x->reader, tensor, x->dtype, box->slab.start,
+                              box->slab.count, box_data(t, x, box));
 }
 
 static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
@@ -105,7 +106,8 @@ static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
     return PT_OK;
 }
 
-static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader, const int *index)
+static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
+                               const int *index)
 {
     transfer_t x = {.parts = count_parts(t), .reader = reader, .index = index};
     x.dtype = pt_dtype_accumulator(t->arch.dtype);
@@ -114,7 +116,8 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader, 
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
-            memset(t->snapshot, 0, (size_t)pt_tensor_bytes(&host)); /* padding stays zero */
+            memset(t->snapshot, 0,
+                   (size_t)pt_tensor_bytes(&host)); /* padding stays zero */
             PT_TRY(pt_train_visit_shard(t, b, read_box, &x));
             PT_TRY(pt_device_copy(t->device, t->stream, &device, &host));
             PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
@@ -138,7 +141,8 @@ pt_status_t pt_train_gather_states(pt_trainer_t *t)
 
 /* ---- save ------------------------------------------------------------------------------------------ */
 
-static void fill_header(const pt_trainer_t *t, double loss, pt_checkpoint_header_t *header)
+static void fill_header(const pt_trainer_t *t, double loss,
+                        pt_checkpoint_header_t *header)
 {
     const int *size = t->mesh.shape.size;
     *header = (pt_checkpoint_header_t){
@@ -153,12 +157,13 @@ static void fill_header(const pt_trainer_t *t, double loss, pt_checkpoint_header
     pt_config_value(t->config, PT_OPTION_train_precision, header->precision,
                     sizeof header->precision);
     pt_train_build_text(header->build, sizeof header->build);
-    snprintf(header->layout, sizeof header->layout, "tensor %d, context %d, pipeline %d, data %d",
-             size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE],
-             size[PT_AXIS_DATA]);
+    snprintf(header->layout, sizeof header->layout,
+             "tensor %d, context %d, pipeline %d, data %d", size[PT_AXIS_TENSOR],
+             size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA]);
 }
 
-pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss, uint64_t *digest)
+pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss,
+                          uint64_t *digest)
 {
     pt_status_t status;
     char *ini = NULL, *hosts = NULL;
@@ -174,10 +179,11 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss, uint64
     PT_TRY_GOTO(done, pt_train_host_map(t, &hosts));
     list_tensors(t, list);
     fill_header(t, loss, &header);
-    PT_TRY_GOTO(done, pt_checkpoint_create(t->mesh.world, path, list, (int)count, ini, hosts,
-                                           &writer));
+    PT_TRY_GOTO(done, pt_checkpoint_create(t->mesh.world, path, list, (int)count, ini,
+                                           hosts, &writer));
     status = write_states(t, writer);
-    PT_TRY_GOTO(done, pt_checkpoint_publish(writer, status, &header, t->config->checkpoint.verify));
+    PT_TRY_GOTO(done, pt_checkpoint_publish(writer, status, &header,
+                                            t->config->checkpoint.verify));
     *digest = header.digest;
 done:
     pt_free(list);
@@ -205,15 +211,16 @@ static pt_status_t match_tensors(const pt_trainer_t *t, pt_checkpoint_reader_t *
         for (int d = 0; same && d < x->ndim; d++)
             same = x->shape[d] == list[i].shape[d];
         if (!same)
-            status = PT_FAIL(PT_IO, "%s: /%s/%s %s: the file is not of this model", path,
-                             list[i].group, list[i].name,
+            status = PT_FAIL(PT_IO, "%s: /%s/%s %s: the file is not of this model",
+                             path, list[i].group, list[i].name,
                              x ? "has another shape" : "is missing");
     }
     pt_free(list);
     return status;
 }
 
-static pt_status_t load_local(pt_trainer_t *t, pt_checkpoint_reader_t *reader, const char *path)
+static pt_status_t load_local(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
+                              const char *path)
 {
     pt_status_t status;
     int *index = NULL;

@@ -113,7 +113,8 @@ static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
     t->where.phase = PT_PHASE_EXCHANGE;
     if (mine == PT_OK)
         PT_TRY(fetch_sums(t, sums));
-    int64_t values[2] = {pt_train_counted(t, t->prefetched), want_stop && want_stop(self)};
+    int64_t values[2] = {pt_train_counted(t, t->prefetched),
+                         want_stop && want_stop(self)};
     PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 2, mine));
     t->next_valid = values[0];
     t->next_step = t->step + 1;

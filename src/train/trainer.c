@@ -6,10 +6,14 @@
 #include <string.h>
 
 static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
-    [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,    [PT_CLASS_GRADIENTS] = PT_MEMORY_DEVICE,
-    [PT_CLASS_OPTIMIZER] = PT_MEMORY_DEVICE,     [PT_CLASS_ACTIVATIONS] = PT_MEMORY_DEVICE,
-    [PT_CLASS_WORKSPACE] = PT_MEMORY_DEVICE,     [PT_CLASS_BATCH] = PT_MEMORY_DEVICE,
-    [PT_CLASS_COMMUNICATION] = PT_MEMORY_DEVICE, [PT_CLASS_STAGING] = PT_MEMORY_HOST,
+    [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,
+    [PT_CLASS_GRADIENTS] = PT_MEMORY_DEVICE,
+    [PT_CLASS_OPTIMIZER] = PT_MEMORY_DEVICE,
+    [PT_CLASS_ACTIVATIONS] = PT_MEMORY_DEVICE,
+    [PT_CLASS_WORKSPACE] = PT_MEMORY_DEVICE,
+    [PT_CLASS_BATCH] = PT_MEMORY_DEVICE,
+    [PT_CLASS_COMMUNICATION] = PT_MEMORY_DEVICE,
+    [PT_CLASS_STAGING] = PT_MEMORY_HOST,
     [PT_CLASS_SNAPSHOT] = PT_MEMORY_HOST,
 };
 
@@ -18,8 +22,8 @@ static pt_dtype_t dtype_of(const pt_config_t *config)
     return config->train.precision == PT_PRECISION_FP64 ? PT_F64 : PT_F32;
 }
 
-static const char *choice_text(const pt_config_t *config, pt_option_id_t id, char *buffer,
-                               size_t size)
+static const char *choice_text(const pt_config_t *config, pt_option_id_t id,
+                               char *buffer, size_t size)
 {
     return pt_config_value(config, id, buffer, size);
 }
@@ -30,14 +34,16 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     char device[32], isa[32], direct[32];
     const pt_config_t *c = t->config;
     pt_device_options_t options = {
-        .name = dry ? "dry" : choice_text(c, PT_OPTION_run_device, device, sizeof device),
+        .name =
+            dry ? "dry" : choice_text(c, PT_OPTION_run_device, device, sizeof device),
         .isa = choice_text(c, PT_OPTION_run_isa, isa, sizeof isa),
         .threads = (int)c->run.threads,
         .seed = (uint64_t)c->train.seed + (uint64_t)pt_log_rank(),
     };
     pt_status_t opened = pt_device_open(&options, &t->device);
     pt_engine_options_t engine = {.device = t->device};
-    engine.gpu_direct = choice_text(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
+    engine.gpu_direct =
+        choice_text(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
     PT_TRY(pt_engine_create(wire, &engine, &t->engine));
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
@@ -66,14 +72,16 @@ static pt_status_t make_schedule(pt_trainer_t *t)
 {
     int64_t micro_batches = pt_loader_micro_batches(&t->loading);
     PT_CHECK_COMMON(micro_batches <= PT_MAX_MICRO_BATCHES, PT_CONFIG,
-                    "train.global_batch = %lld gives each rank %lld micro-batches a step, more than "
+                    "train.global_batch = %lld gives each rank %lld micro-batches a "
+                    "step, more than "
                     "%d: raise train.micro_batch or the number of ranks",
                     (long long)t->config->train.global_batch, (long long)micro_batches,
                     PT_MAX_MICRO_BATCHES);
     int stages = t->mesh.shape.size[PT_AXIS_PIPELINE];
-    PT_TRY(pt_schedule_create((pt_schedule_kind_t)t->config->parallel.schedule, stages, 1,
-                              (int)micro_batches, &t->schedule));
-    return pt_schedule_check(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE], &t->facts);
+    PT_TRY(pt_schedule_create((pt_schedule_kind_t)t->config->parallel.schedule, stages,
+                              1, (int)micro_batches, &t->schedule));
+    return pt_schedule_check(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE],
+                             &t->facts);
 }
 
 static pt_status_t make_model(pt_trainer_t *t)
@@ -101,7 +109,8 @@ static pt_status_t make_model(pt_trainer_t *t)
     };
     PT_TRY(pt_config_recompute(c, &model.recompute_every));
     PT_TRY(pt_units_create(&t->table, &t->mesh, t->device, &units, &t->units));
-    PT_TRY(pt_model_create(&t->arch, &t->table, t->units, &t->mesh, t->device, &model, &t->model));
+    PT_TRY(pt_model_create(&t->arch, &t->table, t->units, &t->mesh, t->device, &model,
+                           &t->model));
     return pt_optim_create(&t->table, t->units, t->device, c, &t->optim);
 }
 
@@ -129,23 +138,27 @@ static int64_t snapshot_bytes(const pt_trainer_t *t)
 static pt_status_t layout(pt_trainer_t *t, int64_t staging_bytes)
 {
     pt_arena_t *arena = t->arena;
-    PT_TRY(pt_units_layout(t->units, &arena[PT_CLASS_PARAMETERS], &arena[PT_CLASS_GRADIENTS],
-                           &arena[PT_CLASS_COMMUNICATION]));
-    PT_TRY(pt_model_layout(t->model, &arena[PT_CLASS_ACTIVATIONS], &arena[PT_CLASS_WORKSPACE],
-                           &arena[PT_CLASS_GRADIENTS]));
+    PT_TRY(pt_units_layout(t->units, &arena[PT_CLASS_PARAMETERS],
+                           &arena[PT_CLASS_GRADIENTS], &arena[PT_CLASS_COMMUNICATION]));
+    PT_TRY(pt_model_layout(t->model, &arena[PT_CLASS_ACTIVATIONS],
+                           &arena[PT_CLASS_WORKSPACE], &arena[PT_CLASS_GRADIENTS]));
     PT_TRY(pt_optim_layout(t->optim, &arena[PT_CLASS_OPTIMIZER]));
-    PT_TRY(pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
+    PT_TRY(
+        pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
     PT_TRY(pt_engine_layout(t->engine, staging_bytes, &arena[PT_CLASS_STAGING]));
     int64_t words = PT_SUM_WORDS, digest = 1;
-    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words, &t->norm_sum));
-    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "digest", PT_I64, 1, &digest, &t->digest_sum));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words,
+                           &t->norm_sum));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "digest", PT_I64, 1, &digest,
+                           &t->digest_sum));
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "step sums", PT_I64, 2,
                            (int64_t[]){2, PT_SUM_WORDS}, &t->host_sums));
     for (int m = 0; m < 3; m++)
-        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe", t->arch.dtype, 2,
-                               (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
+        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe", t->arch.dtype,
+                               2, (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
     t->snapshot_bytes = snapshot_bytes(t);
-    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", t->snapshot_bytes, &t->snapshot);
+    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", t->snapshot_bytes,
+                         &t->snapshot);
 }
 
 static pt_status_t count(pt_trainer_t *t, int64_t staging_bytes)
@@ -241,7 +254,8 @@ static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out, staging_bytes);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
-    out->decay_steps = config->train.decay_steps ? config->train.decay_steps : config->train.steps;
+    out->decay_steps =
+        config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     return PT_OK;
 fail:
     pt_trainer_destroy(out);

@@ -1,12 +1,14 @@
 #include "src/train/private.h"
 
-pt_status_t pt_train_visit_shard(pt_trainer_t *t, int bucket, pt_visit_box_fn visit, void *self)
+pt_status_t pt_train_visit_shard(pt_trainer_t *t, int bucket, pt_visit_box_fn visit,
+                                 void *self)
 {
     pt_bucket_range_t shard = pt_bucket_shard(t->units, bucket);
     int64_t ordinal = 0;
     for (int p = 0; p < t->table.count; p++) {
         const pt_param_t *param = &t->table.params[p];
-        bool here = pt_units_bucket_of(t->units, p) == bucket && pt_units_is_owner(t->units, p);
+        bool here =
+            pt_units_bucket_of(t->units, p) == bucket && pt_units_is_owner(t->units, p);
         for (int part = 0; part < param->parts; part++, ordinal++) {
             pt_slab_t slabs[PT_RANGE_SLABS];
             int count = here ? pt_units_slabs(t->units, p, part, shard, slabs) : 0;

@@ -204,7 +204,7 @@ static void FN(fwd_block)(const pt_op_attention_fwd_t *a, const FN(scratch_t) * 
         FN(softmax_step)(x->p, keys.count, queries->padded, &run);
         if (a->dropout.p > 0)
             FN(drop_scores)
-            (x->p, x->p, &a->dropout, queries, &keys, a->shape.first_head + head);
+        (x->p, x->p, &a->dropout, queries, &keys, a->shape.first_head + head);
         FN(add_values)(x, &run, &a->v, kv_head, queries, &keys);
     }
     FN(store_output)(a, x, &run, queries, head);

@@ -1,6 +1,7 @@
 #include "penta/schedule.h"
 
-pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage, const pt_executor_ops_t *ops)
+pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage,
+                            const pt_executor_ops_t *ops)
 {
     for (int i = 0; i < schedule->count[stage]; i++) {
         const pt_action_t *action = &schedule->actions[stage][i];

@@ -23,11 +23,12 @@ static void fill_stage(pt_action_t *list, int ahead, int micro_batches)
     }
 }
 
-pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks, int micro_batches,
-                               pt_schedule_t *out)
+pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks,
+                               int micro_batches, pt_schedule_t *out)
 {
     pt_status_t status;
-    *out = (pt_schedule_t){.stages = stages, .chunks = chunks, .micro_batches = micro_batches};
+    *out = (pt_schedule_t){
+        .stages = stages, .chunks = chunks, .micro_batches = micro_batches};
     PT_REQUIRE(chunks == 1 && stages >= 1 && micro_batches >= 1);
     PT_TRY_GOTO(fail, PT_NEW("schedule counts", stages, &out->count));
     PT_TRY_GOTO(fail, PT_NEW("schedule lists", stages, &out->actions));
@@ -36,7 +37,8 @@ pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks, 
     for (int s = 0; s < stages; s++) {
         out->count[s] = 3 * micro_batches;
         PT_TRY_GOTO(fail, PT_NEW("schedule list", out->count[s], &out->actions[s]));
-        fill_stage(out->actions[s], warm_up(kind, s, stages, micro_batches), micro_batches);
+        fill_stage(out->actions[s], warm_up(kind, s, stages, micro_batches),
+                   micro_batches);
     }
     return PT_OK;
 fail:
@@ -65,7 +67,8 @@ typedef struct progress {
 static unsigned char *cell(const progress_t *p, int stage, const pt_action_t *a)
 {
     const pt_schedule_t *s = p->schedule;
-    return &p->done[((int64_t)stage * s->chunks + a->chunk) * s->micro_batches + a->micro_batch];
+    return &p->done[((int64_t)stage * s->chunks + a->chunk) * s->micro_batches +
+                    a->micro_batch];
 }
 
 static bool is_known(const pt_schedule_t *s, const pt_action_t *a)
@@ -80,20 +83,19 @@ static bool is_possible(const progress_t *p, int stage, const pt_action_t *a)
     unsigned char here = *cell(p, stage, a);
     int last = p->schedule->stages - 1;
     switch (a->kind) {
-    case PT_ACTION_F:
-        return stage == 0 || *cell(p, stage - 1, a) & 1 << PT_ACTION_F;
+    case PT_ACTION_F: return stage == 0 || *cell(p, stage - 1, a) & 1 << PT_ACTION_F;
     case PT_ACTION_B:
         return (here & 1 << PT_ACTION_F) &&
                (stage == last || *cell(p, stage + 1, a) & 1 << PT_ACTION_B);
-    default:
-        return here & 1 << PT_ACTION_B;
+    default: return here & 1 << PT_ACTION_B;
     }
 }
 
 static const char *action_text(const pt_action_t *a, char *buffer, size_t size)
 {
     pt_text_t text = pt_text_init(buffer, size);
-    pt_text_add(&text, "%c of chunk %d, micro-batch %d", "FBW"[a->kind], a->chunk, a->micro_batch);
+    pt_text_add(&text, "%c of chunk %d, micro-batch %d", "FBW"[a->kind], a -> chunk,
+                a -> micro_batch);
     return buffer;
 }
 
@@ -105,13 +107,15 @@ static pt_status_t advance(progress_t *p, bool *moved)
     for (int s = 0; s < p->schedule->stages; s++) {
         for (; p->next[s] < p->schedule->count[s]; p->next[s]++) {
             const pt_action_t *a = &p->schedule->actions[s][p->next[s]];
-            PT_CHECK_COMMON(is_known(p->schedule, a), PT_CONFIG,
-                            "schedule: stage %d action %d is outside the %d chunks and %d "
-                            "micro-batches",
-                            s, p->next[s], p->schedule->chunks, p->schedule->micro_batches);
+            PT_CHECK_COMMON(
+                is_known(p->schedule, a), PT_CONFIG,
+                "schedule: stage %d action %d is outside the %d chunks and %d "
+                "micro-batches",
+                s, p->next[s], p->schedule->chunks, p->schedule->micro_batches);
             unsigned char *done = cell(p, s, a);
-            PT_CHECK_COMMON(!(*done & 1 << a->kind), PT_CONFIG, "schedule: stage %d does %s twice",
-                            s, action_text(a, text, sizeof text));
+            PT_CHECK_COMMON(!(*done & 1 << a->kind), PT_CONFIG,
+                            "schedule: stage %d does %s twice", s,
+                            action_text(a, text, sizeof text));
             if (!is_possible(p, s, a))
                 break;
             *done |= (unsigned char)(1 << a->kind);
@@ -126,13 +130,15 @@ static pt_status_t check_complete(const progress_t *p)
     char text[96];
     const pt_schedule_t *s = p->schedule;
     for (int stage = 0; stage < s->stages; stage++) {
-        PT_CHECK_COMMON(p->next[stage] == s->count[stage], PT_CONFIG,
-                        "schedule: stage %d waits for ever before %s", stage,
-                        action_text(&s->actions[stage][p->next[stage]], text, sizeof text));
-        PT_CHECK_COMMON(s->count[stage] == 3 * s->chunks * s->micro_batches, PT_CONFIG,
-                        "schedule: stage %d has %d actions, not F, B and W of %d chunks and %d "
-                        "micro-batches",
-                        stage, s->count[stage], s->chunks, s->micro_batches);
+        PT_CHECK_COMMON(
+            p->next[stage] == s->count[stage], PT_CONFIG,
+            "schedule: stage %d waits for ever before %s", stage,
+            action_text(&s->actions[stage][p->next[stage]], text, sizeof text));
+        PT_CHECK_COMMON(
+            s->count[stage] == 3 * s->chunks * s->micro_batches, PT_CONFIG,
+            "schedule: stage %d has %d actions, not F, B and W of %d chunks and %d "
+            "micro-batches",
+            stage, s->count[stage], s->chunks, s->micro_batches);
     }
     return PT_OK;
 }
@@ -151,8 +157,8 @@ static int free_slot(const int *slot_of, int micro_batches)
 
 /* Gives one kind of slot to the actions of a chunk: taken by F, given back by `last`. slot_of has an
  * entry per micro-batch. Returns the number of slots. */
-static int assign_slots(pt_action_t *list, int count, int chunk, pt_action_kind_t last, int *slot_of,
-                        int micro_batches)
+static int assign_slots(pt_action_t *list, int count, int chunk, pt_action_kind_t last,
+                        int *slot_of, int micro_batches)
 {
     int slots = 0;
     for (int m = 0; m < micro_batches; m++)
@@ -189,7 +195,8 @@ static void mark_fused(pt_action_t *list, int count, int chunk)
         last[-1].last_weight = true;
 }
 
-static bool is_ascending(const pt_schedule_t *s, int stage, int chunk, pt_action_kind_t kind)
+static bool is_ascending(const pt_schedule_t *s, int stage, int chunk,
+                         pt_action_kind_t kind)
 {
     int before = -1;
     bool ascending = true;
@@ -210,8 +217,10 @@ static void derive(pt_schedule_t *s, int stage, int *slot_of, pt_schedule_facts_
     for (int chunk = 0; chunk < s->chunks; chunk++) {
         pt_action_t *list = s->actions[stage];
         int count = s->count[stage], m = s->micro_batches;
-        s->input_slots[chunk] = assign_slots(list, count, chunk, PT_ACTION_B, slot_of, m);
-        s->weight_slots[chunk] = assign_slots(list, count, chunk, PT_ACTION_W, slot_of, m);
+        s->input_slots[chunk] =
+            assign_slots(list, count, chunk, PT_ACTION_B, slot_of, m);
+        s->weight_slots[chunk] =
+            assign_slots(list, count, chunk, PT_ACTION_W, slot_of, m);
         mark_fused(list, count, chunk);
         facts->ascending &= is_ascending(s, stage, chunk, PT_ACTION_W);
         for (int i = 0; i < count; i++)
@@ -219,13 +228,15 @@ static void derive(pt_schedule_t *s, int stage, int *slot_of, pt_schedule_facts_
     }
 }
 
-pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage, pt_schedule_facts_t *facts)
+pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage,
+                              pt_schedule_facts_t *facts)
 {
     pt_status_t status;
     progress_t p = {.schedule = schedule};
     int *slot_of = NULL;
     bool moved = true;
-    size_t cells = (size_t)schedule->stages * schedule->chunks * schedule->micro_batches;
+    size_t cells =
+        (size_t)schedule->stages * schedule->chunks * schedule->micro_batches;
     PT_TRY_GOTO(done, PT_NEW("schedule check", cells, &p.done));
     PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->stages, &p.next));
     PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slot_of));

@@ -1,0 +1,95 @@
+/* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=120 */
+/* The model that a run begins with: the same bits for any number of ranks, each element what the
+ * generator draws for (seed, tensor, global element), times the deviation of its kind. */
+#include "regression/train/train_test.h"
+
+static void test_ranks(const char *name, const char *settings)
+{
+    pt_config_t *config = tt_config(settings, "");
+    tt_record_t alone = tt_train(config, tt.serial, 0);
+    tt_record_t together = tt_train(config, tt.wire, 0);
+    pt_config_t *merged = tt_config(settings, "parallel.unit_mib=1");
+    tt_record_t other = tt_train(merged, tt.wire, 0);
+    pt_config_t *seeded = tt_config(settings, "train.seed=7");
+    tt_record_t another = tt_train(seeded, tt.wire, 0);
+
+    tap_all(alone.digest == together.digest && alone.digest == other.digest,
+            "%s: initial weights of %d ranks and of one", name, tt.size);
+    tap_all(alone.digest != another.digest, "%s: another seed is seen", name);
+    pt_free(config);
+    pt_free(merged);
+    pt_free(seeded);
+}
+
+/* What stands in rows of a parameter: written here without the table. */
+typedef struct expected {
+    const char *name;
+    pt_role_t role;
+    int layer;
+    int64_t first_row, rows, cols;
+    double std; /* 0: all `constant` */
+    double constant;
+} expected_t;
+
+#define RESIDUAL (0.02 / 2.449489742783178) /* / sqrt(2 * 3 layers) */
+
+static const expected_t llama[] = {
+    {"embedding.token.weight", PT_ROLE_TOKEN_EMBEDDING, -1, 0, 256, 32, 0.02, 0},
+    {"layers.1.attention.q.weight", PT_ROLE_QKV, 1, 0, 32, 32, 0.02, 0},
+    {"layers.1.attention.k.weight", PT_ROLE_QKV, 1, 32, 16, 32, 0.02, 0},
+    {"layers.2.attention.v.weight", PT_ROLE_QKV, 2, 48, 16, 32, 0.02, 0},
+    {"layers.0.attention.out.weight", PT_ROLE_ATTENTION_OUT, 0, 0, 32, 32, RESIDUAL, 0},
+    {"layers.2.ffn.up.weight", PT_ROLE_FFN_IN, 2, 48, 48, 32, 0.02, 0},
+    {"layers.2.ffn.out.weight", PT_ROLE_FFN_OUT, 2, 0, 32, 48, RESIDUAL, 0},
+    {"layers.2.ffn.norm.weight", PT_ROLE_FFN_NORM, 2, 0, 1, 32, 0, 1},
+    {"head.weight", PT_ROLE_HEAD, -1, 0, 256, 32, 0.02, 0},
+};
+
+static bool is_as_drawn(const pt_trainer_t *t, const double *values, const expected_t *e)
+{
+    uint64_t id = pt_name_id(e->name);
+    int64_t at = e->first_row * e->cols;
+    bool good = true;
+
+    for (int p = 0; p < t->table.count; p++) {
+        pt_tensor_t x = pt_units_local_shape(t->units, p);
+
+        if (t->table.params[p].role == e->role && t->table.params[p].layer == e->layer)
+            break;
+        at += pt_tensor_count(&x);
+    }
+    for (int64_t i = 0; i < e->rows * e->cols; i++) {
+        double drawn = e->std > 0 ? e->std * pt_normal(3, id, i) : e->constant;
+        /* The deviation may be rounded otherwise in its last place. */
+        good = good && fabs(values[at + i] - drawn) <= 4e-16 * fabs(drawn);
+    }
+    return good;
+}
+
+static void test_elements(void)
+{
+    pt_config_t *config = tt_config(TT_LLAMA, "train.seed=3 train.precision=fp64");
+    pt_trainer_t trainer;
+    double *values;
+    int64_t count;
+
+    MUST(pt_trainer_create(config, tt.wire, false, &trainer));
+    values = tt_values(&trainer, false, &count);
+    for (size_t i = 0; i < sizeof llama / sizeof llama[0]; i++)
+        tap_all(is_as_drawn(&trainer, values, &llama[i]), "%s is as drawn",
+                llama[i].name);
+    pt_free(values);
+    pt_trainer_destroy(&trainer);
+    pt_free(config);
+}
+
+int main(int argc, char **argv)
+{
+    tt_start(&argc, &argv);
+    tt_write_corpus("corpus.txt", 5000);
+    test_ranks("llama", TT_LLAMA "train.precision=fp32 ");
+    test_ranks("gpt2", TT_GPT2 "train.precision=fp64 ");
+    test_ranks("qwen", TT_QWEN "train.precision=fp32 ");
+    test_elements();
+    return tt_finish();
+}
