@@ -5,7 +5,7 @@
 # it by a signal, resumes it from its HDF5 checkpoint on another number of ranks, samples text.
 # Variables:
 #   RANKS=4       ranks at first; half as many after the stop
-#   STOP=200      step after which it is stopped
+#   STOP=400      step after which it is stopped
 #   TEXT=FILE     train on this text instead (plain text, 200 kB or more)
 # All it makes is in build/ of the source tree; a build that is there is used again.
 set -euo pipefail
@@ -17,7 +17,7 @@ case ${1-} in
 *) echo "quickstart: there are no arguments; jobs/quickstart.sh --help says more" >&2; exit 2 ;;
 esac
 
-ranks=${RANKS-4} stop=${STOP-200}
+ranks=${RANKS-4} stop=${STOP-400}
 build=$top/build work=$top/build/quickstart
 run=$work/run text=$work/text
 conf=$top/jobs/conf/quickstart.ini
@@ -34,7 +34,7 @@ trap 'exit 143' TERM
 
 [[ $ranks =~ ^[1-9][0-9]?$ ]] || fail "RANKS=$ranks: a number from 1 to 99"
 fewer=$(((ranks + 1) / 2))
-[[ $stop =~ ^[1-9][0-9]*$ ]] || fail "STOP=$stop: a step, such as 200"
+[[ $stop =~ ^[1-9][0-9]*$ ]] || fail "STOP=$stop: a step, such as 400"
 if [ -n "${TEXT-}" ]; then
     [ -r "$TEXT" ] || fail "TEXT=$TEXT: cannot be read"
     TEXT=$(realpath "$TEXT")
@@ -148,9 +148,11 @@ use() {
     newest=$(printf '%s\n' "$run"/checkpoints/step_*.h5 | tail -n 1)
     show "build/penta inspect --verify ${newest#"$top/"}"
     "$penta" inspect "$newest" --verify | sed 's/^/    /' || fail "the checkpoint is not as written"
+    local seed=0
     for prompt in "A hacker is " "The computer "; do
-        show "build/penta sample run.dir=${run#"$top/"} sample.prompt=\"$prompt\""
-        "$penta" sample "$conf" "run.dir=$run" "sample.prompt=$prompt" run.log_level=warn |
+        seed=$((seed + 1))
+        show "build/penta sample run.dir=${run#"$top/"} sample.prompt=\"$prompt\" sample.seed=$seed"
+        "$penta" sample "$conf" "run.dir=$run" "sample.prompt=$prompt" "sample.seed=$seed" run.log_level=warn |
             fold -s -w 90 | sed 's/^/    | /'
         echo
     done

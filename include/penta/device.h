@@ -58,6 +58,7 @@ struct pt_device {
     bool dry;    /* ops are counted, not run; data must not be read */
     void *state; /* the device's own */
     pt_op_count_t counts[PT_OP_COUNT]; /* calls, FLOPs, bytes since open */
+    int64_t workspace_peak; /* most bytes of scratch an op asked for since open */
     int64_t live_bytes, peak_bytes; /* handed out by pt_device_alloc, both memories */
 };
 
@@ -78,6 +79,13 @@ pt_status_t pt_device_alloc(pt_device_t *device, pt_memory_t memory, const char 
                             int64_t bytes, void **out);
 void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer,
                     int64_t bytes);
+/* Lends `stream` device memory (aligned as arenas are) as scratch of the ops put on it from now
+ * on; they use it in stream order, its content means nothing between them. The memory stays the
+ * caller's and serves one stream at a time. An op that needs more than its stream has fails
+ * INTERNAL; how much that is depends on shapes and threads: workspace_peak after the same ops
+ * on a dry device. */
+void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *memory,
+                             int64_t bytes);
 /* Gives a planned arena memory of its peak size (touched, so that page faults happen now), and
  * empties it for the place pass. Fails: MEMORY, naming class and size. */
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena);

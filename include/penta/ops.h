@@ -245,7 +245,7 @@ typedef struct pt_op_digest {
 } pt_op_digest_t;
 
 typedef enum pt_op_id {
-#define PT_OP(name, dtypes, flops, bytes) PT_OP_##name,
+#define PT_OP(name, dtypes, flops, bytes, workspace) PT_OP_##name,
 #include "src/ops/ops.def"
 #undef PT_OP
     PT_OP_COUNT
@@ -254,13 +254,13 @@ typedef enum pt_op_id {
 /* One function per op and backend; arguments are checked. */
 typedef struct pt_kernels {
     const char *name;
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t (*name)(struct pt_stream * stream, const pt_op_##name##_t *args);
 #include "src/ops/ops.def"
 #undef PT_OP
 } pt_kernels_t;
 
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t pt_op_##name(struct pt_device *device, struct pt_stream *stream,       \
                              const pt_op_##name##_t *args);
 #include "src/ops/ops.def"

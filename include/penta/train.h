@@ -10,6 +10,19 @@
 #include "penta/optim.h"
 #include "penta/schedule.h"
 
+/* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
+typedef struct pt_forecast {
+    int64_t staging_bytes, workspace_bytes;
+    pt_ledger_t setup, step; /* traffic until the first step, and of one step */
+    pt_op_count_t step_ops[PT_OP_COUNT];
+} pt_forecast_t;
+
+typedef enum pt_trainer_kind {
+    PT_TRAINER_RUN,  /* the device of run.device */
+    PT_TRAINER_PLAN, /* the dry device: nothing is computed, no data is read */
+    PT_TRAINER_FORECAST /* the same without a forecast of its own: makes those of the others */
+} pt_trainer_kind_t;
+
 /* Everything a step needs, made in one place, for runs and plans alike. */
 typedef struct pt_trainer {
     const pt_config_t *config; /* borrowed */
@@ -27,10 +40,12 @@ typedef struct pt_trainer {
     pt_loader_options_t loading;
     pt_schedule_t schedule;
     pt_schedule_facts_t facts;
+    pt_forecast_t forecast;
     pt_arena_t arena[PT_CLASS_COUNT];
     pt_tensor_t norm_sum, digest_sum; /* device accumulators */
     pt_tensor_t host_sums;            /* [2, PT_SUM_WORDS]: loss and squared norm */
     pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
+    void *op_workspace;               /* scratch of the ops on `stream` */
     void *snapshot;                   /* host: one bucket's shard, for files */
     int64_t snapshot_bytes;
     pt_where_t where;
@@ -43,10 +58,10 @@ typedef struct pt_trainer {
     int64_t decay_steps; /* length of the learning-rate schedule */
 } pt_trainer_t;
 
-/* Collective (wire). dry: plan. Set-up up to sealed arenas and initial weights. On failure everything
- * is undone. Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry,
-                              pt_trainer_t *out);
+/* Collective (wire). Set-up up to placed arenas and initial weights. On failure everything is undone.
+ * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+                              pt_trainer_kind_t kind, pt_trainer_t *out);
 void pt_trainer_destroy(pt_trainer_t *trainer);
 
 typedef struct pt_step_result {

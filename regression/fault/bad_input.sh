@@ -59,7 +59,7 @@ pipe() { mkfifo "$1"; }
 variable() { export "${1?}"; }
 foreign() { mkdir -p run/checkpoints && "$work/edit" run/checkpoints/step_00000002.h5 make x; }
 # So that a regression of the memory check costs the process, not the machine.
-capped() { ulimit -v $((4 * 1024 * 1024)); }
+capped() { ulimit -d $((4 * 1024 * 1024)); }
 
 # ---- One case ----
 
@@ -79,12 +79,12 @@ problems() { # CODE STATUS MESSAGES: what is wrong with the outcome, in words
     [ "$count" -eq 1 ] || echo "$count error messages, wanted 1"
     IFS=';' read -ra parts <<<"$messages"
     for part in "${parts[@]}"; do
-        grep ' error: ' err | grep -qF -- "$part" || echo "the message lacks: $part"
+        sed -n '/ error: /,$p' err | grep -qF -- "$part" || echo "the message lacks: $part"
     done
     grep -qE 'Training finished|: finished$' out && echo "stdout looks like success"
     [ -z "$(find . -name 'core*' -type f)" ] || echo "a core file"
     [ -z "$(find . -name '*.partial')" ] || echo "a partial file"
-    if [ -e run/status.json ] && ! grep -q "\"code\": $code," run/status.json; then
+    if [ -f run/status.json ] && ! grep -q "\"code\": $code," run/status.json; then
         echo "status.json says $(grep '"code"' run/status.json)"
     fi
     grep -qE 'Sanitizer|runtime error' err && echo "a sanitizer's report"

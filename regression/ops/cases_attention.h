@@ -88,7 +88,7 @@ static pt_op_attention_bwd_t attention_bwd_args(const attention_case_t *a)
 
 static void attention_forward(ot_t *t, const void *args)
 {
-    OT_RUN(t, pt_op_attention_fwd(t->device, t->stream, args));
+    OT_RUN_LENT(t, pt_op_attention_fwd(t->device, t->stream, args));
 }
 
 static bool attention_sees(const attention_case_t *a, int64_t row, int64_t key)
@@ -289,7 +289,7 @@ static void attention_backward(ot_t *t, const attention_case_t *a, bool accumula
 {
     pt_op_attention_bwd_t args = attention_bwd_args(a);
     args.accumulate = accumulate;
-    OT_RUN(t, pt_op_attention_bwd(t->device, t->stream, &args));
+    OT_RUN_LENT(t, pt_op_attention_bwd(t->device, t->stream, &args));
     ot_pull(t, a->dq);
     ot_pull(t, a->dk);
     ot_pull(t, a->dv);

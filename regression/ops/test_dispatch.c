@@ -102,12 +102,73 @@ static void test_costs(void)
     tap_ok(pt_attention_flops(&shape, &q, &v, false) == 10 * 192 * 10, "and backward");
 }
 
+/* One query of a head of 100 columns, on a device of `threads`; returns what was recorded. */
+static int64_t workspace_of(const char *name, int threads)
+{
+    pt_device_options_t options = {.name = name, .isa = "base", .threads = threads};
+    pt_device_t *d = NULL;
+    pt_stream_t *s = NULL;
+    void *memory = NULL, *scratch = NULL;
+    int64_t peak = 0;
+    bool ok = pt_device_open(&options, &d) == PT_OK &&
+              d->ops->stream_create(d, &s) == PT_OK &&
+              pt_device_alloc(d, PT_MEMORY_DEVICE, "x", 4096, &memory) == PT_OK;
+    if (!ok) {
+        tap_ok(0, "%s: %s", name, pt_error_last()->text);
+        return 0;
+    }
+    pt_tensor_t x = pt_tensor_3d(memory, PT_F32, PT_MEMORY_DEVICE, 1, 1, 100);
+    pt_tensor_t place =
+        pt_tensor_1d((char *)memory + 1024, PT_I32, PT_MEMORY_DEVICE, 1);
+    pt_op_fill_t zero = {pt_tensor_1d(memory, PT_F32, PT_MEMORY_DEVICE, 1024), 0};
+    pt_op_attention_fwd_t args = {
+        .q = x, .k = x, .v = x, .o = x, .shape = {.sequences = 1, .scale = 1}};
+    args.o.data = (char *)memory + 2048;
+    args.lse = pt_tensor_2d((char *)memory + 3072, PT_F32, PT_MEMORY_DEVICE, 1, 1);
+    args.shape.q_position = args.shape.k_position = place;
+    ok = pt_op_fill(d, s, &zero) == PT_OK && d->workspace_peak == 0;
+    tap_ok(ok, "%s: a fill needs no workspace", name);
+    pt_device_set_workspace(d, s, NULL, 0);
+    pt_status_t refusal = pt_op_attention_fwd(d, s, &args);
+    peak = d->workspace_peak;
+    if (!d->dry) {
+        char text[64];
+        snprintf(text, sizeof text, "attention_fwd: needs %lld bytes", (long long)peak);
+        refused(refusal, PT_INTERNAL, text, "no workspace");
+        ok = pt_device_alloc(d, PT_MEMORY_DEVICE, "scratch", peak, &scratch) == PT_OK;
+        pt_device_set_workspace(d, s, scratch, peak - 1);
+        refused(pt_op_attention_fwd(d, s, &args), PT_INTERNAL, "was given",
+                "a byte too few");
+        pt_device_set_workspace(d, s, scratch, peak);
+        ok = ok && d->counts[PT_OP_attention_fwd].calls == 0 &&
+             pt_op_attention_fwd(d, s, &args) == PT_OK;
+        /* What is queued keeps the workspace it was queued with. */
+        pt_device_set_workspace(d, s, NULL, 0);
+        ok = ok && d->ops->stream_sync(d, s) == PT_OK;
+        tap_ok(ok, "%s: %lld bytes are enough", name, (long long)peak);
+        pt_device_free(d, PT_MEMORY_DEVICE, scratch, peak);
+    }
+    pt_device_free(d, PT_MEMORY_DEVICE, memory, 4096);
+    d->ops->stream_destroy(d, s);
+    pt_device_close(d);
+    return peak;
+}
+
+static void test_workspace(void)
+{
+    int64_t one = workspace_of("cpu", 1), dry = workspace_of("dry", 3);
+    tap_ok(one > 0 && workspace_of("shadow", 1) == one, "the same on every device");
+    tap_ok(dry == 3 * one, "the dry device tells it: %lld for 3 threads",
+           (long long)dry);
+}
+
 int main(void)
 {
     test_open();
     test_memory();
     test_checks();
     test_costs();
+    test_workspace();
     device->ops->stream_destroy(device, stream);
     pt_device_close(device);
     tap_ok(pt_alloc_live_bytes() == 0, "nothing is left");

@@ -17,7 +17,7 @@ static const struct {
     const char *name;
     void (*run)(ot_t *t);
 } cases[PT_OP_COUNT] = {
-#define PT_OP(name, dtypes, flops, bytes) {#name, test_##name},
+#define PT_OP(name, dtypes, flops, bytes, workspace) {#name, test_##name},
 #include "src/ops/ops.def"
 #undef PT_OP
 };
@@ -45,24 +45,13 @@ static void run_cases(ot_t *t, int op, pt_dtype_t type)
     }
 }
 
-static void open_device(ot_t *t, const char *isa, int threads)
-{
-    t->device = ot_open(isa, threads, &t->stream);
-}
-
-static void close_device(ot_t *t)
-{
-    t->device->ops->stream_destroy(t->device, t->stream);
-    pt_device_close(t->device);
-}
-
 static const pt_dtype_t types[] = {PT_F64, PT_F32};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 /* Leaves a hash of all results in `hashes`. */
 static void run_level(ot_t *t, const char *isa, uint64_t hashes[TYPES][PT_OP_COUNT])
 {
-    open_device(t, isa, 1);
+    ot_open(t, isa, 1);
     for (int i = 0; i < TYPES; i++) {
         for (int op = 0; op < PT_OP_COUNT; op++) {
             run_cases(t, op, types[i]);
@@ -75,19 +64,19 @@ static void run_level(ot_t *t, const char *isa, uint64_t hashes[TYPES][PT_OP_COU
         begin(t, types[i]);
         test_functions(t, isa);
     }
-    close_device(t);
+    ot_close(t);
 }
 
 /* Same bits with two threads; BLAS (gemm) does not promise that. */
 static void run_threads(ot_t *t, uint64_t hashes[TYPES][PT_OP_COUNT])
 {
-    open_device(t, "auto", 2);
+    ot_open(t, "auto", 2);
     for (int op = 0; op < PT_OP_COUNT; op++) {
         run_cases(t, op, types[1]);
         tap_ok(t->ok && (op == PT_OP_gemm || t->hash == hashes[1][op]),
                "%s: two threads, the bits of one %s", cases[op].name, t->why);
     }
-    close_device(t);
+    ot_close(t);
 }
 
 int main(void)

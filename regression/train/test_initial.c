@@ -73,7 +73,7 @@ static void test_elements(void)
     double *values;
     int64_t count;
 
-    MUST(pt_trainer_create(config, tt.wire, false, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
     values = tt_values(&trainer, false, &count);
     for (size_t i = 0; i < sizeof llama / sizeof llama[0]; i++)
         tap_all(is_as_drawn(&trainer, values, &llama[i]), "%s is as drawn",

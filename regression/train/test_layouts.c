@@ -31,7 +31,7 @@ static run_t train(const pt_config_t *config, pt_wire_t *wire, pt_trainer_t *tra
 {
     run_t run = {.record = {.steps = 0}};
 
-    MUST(pt_trainer_create(config, wire, false, trainer));
+    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, trainer));
     tt_steps(trainer, 1, &run.record);
     run.gradient = tt_values(trainer, true, &run.count);
     tt_steps(trainer, STEPS - 1, &run.record);
@@ -170,12 +170,69 @@ static void test_control(void)
     pt_free(b);
 }
 
+/* The loss of the first step when one weight is moved by h. */
+static double loss_beside(const pt_config_t *config, int param, int64_t index, double h)
+{
+    pt_trainer_t t;
+    pt_step_result_t step;
+    double value;
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    pt_tensor_t weight = pt_units_weight(t.units, param);
+    pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
+                                    pt_tensor_count(&weight));
+    pt_tensor_t one = pt_tensor_slice(flat, 0, index, 1);
+    pt_tensor_t host = pt_tensor_1d(&value, PT_F64, PT_MEMORY_HOST, 1);
+    MUST(pt_device_copy(t.device, t.stream, &host, &one));
+    MUST(t.device->ops->stream_sync(t.device, t.stream));
+    value += h;
+    MUST(pt_device_copy(t.device, t.stream, &one, &host));
+    MUST(t.device->ops->stream_sync(t.device, t.stream));
+    MUST(pt_train_step(&t, NULL, NULL, &step));
+    pt_trainer_destroy(&t);
+    return step.loss;
+}
+
+/* The gradient is that of the loss that is reported: the mean over all labels that count. */
+static void test_slope(const char *name, const char *model)
+{
+    pt_config_t *config = tt_config(model, "train.precision=fp64");
+    pt_trainer_t t;
+    pt_step_result_t step;
+    double *gradient, worst = 0;
+    int64_t count, at = 0;
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    MUST(pt_train_step(&t, NULL, NULL, &step));
+    gradient = tt_values(&t, true, &count);
+    for (int p = 0; p < t.table.count; p++) {
+        pt_tensor_t x = pt_units_local_shape(t.units, p);
+        int64_t index = 3 * pt_tensor_count(&x) / 7;
+        double slope, h = 1e-5;
+
+        if (p % 5 == 0 || p == t.table.count - 1) {
+            slope =
+                loss_beside(config, p, index, h) - loss_beside(config, p, index, -h);
+            worst = fmax(worst, fabs(slope / (2 * h) - gradient[at + index]));
+        }
+        at += pt_tensor_count(&x);
+    }
+    worst /= tt_rms(gradient, count);
+    tap_all(worst < 1e-5, "%s: slopes of the loss, apart by %.0e", name, worst);
+    pt_free(gradient);
+    pt_trainer_destroy(&t);
+    pt_free(config);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
     tt_write_corpus("corpus.txt", 20000);
     write_stripes("stripes.txt");
     test_control();
+    test_slope("llama", TT_LLAMA "train.global_batch=7 ");
+    test_slope("gpt2 with dropout", TT_GPT2 "train.global_batch=7 ");
+    test_slope("qwen with documents", TT_QWEN "train.global_batch=7 ");
     for (int fp32 = 0; fp32 < 2; fp32++) {
         for (int batch = 6; batch <= 8; batch++) {
             test_batch("llama", TT_LLAMA, batch, fp32);

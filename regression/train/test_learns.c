@@ -30,7 +30,7 @@ static void test_learns(const char *name, const char *model)
     double first, validation;
     bool stopped;
 
-    MUST(pt_trainer_create(config, tt.wire, false, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
     MUST(pt_train_step(&trainer, NULL, NULL, &step));
     first = step.loss;
     for (int i = 1; i < STEPS; i++)

@@ -199,6 +199,18 @@ static void test_placement(void)
     pt_free(config);
 }
 
+/* The device of tests runs the kernels of the CPU behind staging and late events: same bits. */
+static void test_devices(void)
+{
+    pt_config_t *config = tt_config(MODEL, ""),
+                *cpu = tt_config(MODEL, "run.device=cpu");
+    tt_record_t a = tt_train(config, tt.wire, STEPS), b = tt_train(cpu, tt.wire, STEPS);
+
+    tap_all(tt_same(&a, &b), "%s as cpu", tt.backend);
+    pt_free(config);
+    pt_free(cpu);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
@@ -209,5 +221,6 @@ int main(int argc, char **argv)
     test_mixes("gpt2", TT_GPT2 "train.micro_batch=1 train.precision=fp32 ");
     test_mixes("qwen", TT_QWEN "train.micro_batch=2 train.global_batch=7 ");
     test_placement();
+    test_devices();
     return tt_finish();
 }

@@ -117,6 +117,40 @@ static void test_stops(const char *name, const char *model)
     tap_all(same_run(a, b, &whole, &resumed), "%s: stopped after every step", name);
 }
 
+/* A run that is over may be started again: it says the same. */
+static void test_over(const char *name, const char *model)
+{
+    char a[32];
+    pt_train_result_t whole, again;
+
+    snprintf(a, sizeof a, "%s_over", name);
+    whole = go_on(model, a, 0);
+    again = go_on(model, a, 0);
+    tap_all(same_run(a, a, &whole, &again), "%s: started again at its end", name);
+}
+
+/* Of the checkpoints after steps 2, 4 and 5 the last is gone and the one before cut short: the run
+ * goes on from step 2, and forgets what its metrics say of later steps. */
+static void test_lost(const char *name, const char *model)
+{
+    char a[32], b[32], saving[TT_SETTINGS], path[96];
+    pt_train_result_t whole, resumed;
+
+    snprintf(a, sizeof a, "%s_whole", name);
+    snprintf(b, sizeof b, "%s_lost", name);
+    snprintf(saving, sizeof saving, "%scheckpoint.every=2", model);
+    whole = go_on(model, a, 0);
+    go_on(saving, b, STEPS - 1);
+    if (tt.rank == 0) {
+        snprintf(path, sizeof path, "%s/checkpoints/step_%08d.h5", b, 5);
+        (void)!unlink(path);
+        snprintf(path, sizeof path, "%s/checkpoints/step_%08d.h5", b, 4);
+        (void)!truncate(path, 50000);
+    }
+    resumed = go_on(model, b, 0);
+    tap_all(same_run(a, b, &whole, &resumed), "%s: newer checkpoints lost", name);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
@@ -124,5 +158,7 @@ int main(int argc, char **argv)
     test_repeat("llama", TT_LLAMA "train.precision=fp32 ");
     test_repeat("qwen", TT_QWEN "train.precision=fp64 ");
     test_stops("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
+    test_over("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
+    test_lost("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     return tt_finish();
 }

@@ -47,7 +47,7 @@ static void test_replica(const pt_config_t *config, int bad)
     pt_status_t status;
     uint64_t before;
 
-    MUST(pt_trainer_create(config, tt.wire, false, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
     tt_steps(&trainer, 2, &record);
     before = record.digest;
     tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal");

@@ -119,7 +119,7 @@ static pt_status_t tt_set_all(pt_config_t *config, const char *settings)
     char text[TT_SETTINGS], *rest = text;
 
     PT_REQUIRE(strlen(settings) < sizeof text);
-    strcpy(text, settings);
+    snprintf(text, sizeof text, "%s", settings);
     for (char *word = strtok_r(text, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest)) {
         char *equals = strchr(word, '=');
@@ -176,7 +176,7 @@ __attribute__((unused)) static tt_record_t tt_train(const pt_config_t *config,
     pt_trainer_t trainer;
     tt_record_t record = {0};
 
-    MUST(pt_trainer_create(config, wire, false, &trainer));
+    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
     tt_steps(&trainer, steps, &record);
     pt_trainer_destroy(&trainer);
     return record;

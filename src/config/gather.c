@@ -185,7 +185,7 @@ static pt_status_t add_argument(pt_string_t *out, const char *argument)
             "command line: %s: there are no such flags; options are written "
             "section.key=value, such as train.steps=100",
             shown);
-    if (!equals)
+    if (!equals || equals == argument)
         return PT_FAIL_COMMON(
             PT_CONFIG,
             "command line: %s: not section.key=value (one configuration file "

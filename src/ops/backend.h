@@ -12,6 +12,12 @@
 typedef pt_status_t (*pt_backend_open_fn)(const pt_device_options_t *options,
                                           pt_device_t *device);
 
+/* First member of every pt_stream: what pt_device_set_workspace gave it. */
+typedef struct pt_workspace {
+    char *memory;
+    int64_t bytes;
+} pt_workspace_t;
+
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device);
 pt_status_t pt_device_open_shadow(const pt_device_options_t *options,
                                   pt_device_t *device);
@@ -19,7 +25,7 @@ pt_status_t pt_device_open_dry(const pt_device_options_t *options, pt_device_t *
 
 /* One check per op: shapes, types, memory kinds, operands that must be there. `dtypes`: mask of
  * 1 << pt_dtype_t from ops.def. Fails: INTERNAL naming op and operand. */
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t pt_check_##name(const pt_op_##name##_t *a, unsigned dtypes_);
 #include "src/ops/ops.def"
 #undef PT_OP

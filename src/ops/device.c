@@ -32,7 +32,7 @@ static pt_status_t check_kernels(const pt_kernels_t *kernels)
 {
     char missing[512];
     pt_text_t text = pt_text_init(missing, sizeof missing);
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     if (!kernels->name)                                                                \
         pt_text_add(&text, "%s%s", text.length ? ", " : "", #name);
 #include "src/ops/ops.def"
@@ -95,6 +95,14 @@ void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer,
         return;
     device->ops->free(device, memory, pointer, bytes);
     device->live_bytes -= bytes;
+}
+
+void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *memory,
+                             int64_t bytes)
+{
+    pt_workspace_t *workspace = (void *)stream;
+    if (!device->dry)
+        *workspace = (pt_workspace_t){.memory = memory, .bytes = bytes};
 }
 
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena)

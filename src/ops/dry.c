@@ -6,7 +6,7 @@
 
 /* Nothing is queued, so one of each serves all. */
 struct pt_stream {
-    char unused;
+    pt_workspace_t workspace; /* none: nothing runs */
 };
 struct pt_event {
     char unused;
@@ -14,7 +14,7 @@ struct pt_event {
 static pt_stream_t the_stream;
 static pt_event_t the_event;
 
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     static pt_status_t dry_##name(pt_stream_t *stream, const pt_op_##name##_t *args)   \
     {                                                                                  \
         (void)stream;                                                                  \
@@ -26,7 +26,7 @@ static pt_event_t the_event;
 
 static const pt_kernels_t dry_kernels = {
     .name = "dry",
-#define PT_OP(name, dtypes, flops, bytes) .name = dry_##name,
+#define PT_OP(name, dtypes, flops, bytes, workspace) .name = dry_##name,
 #include "src/ops/ops.def"
 #undef PT_OP
 };

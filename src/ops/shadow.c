@@ -24,6 +24,7 @@ enum { POISON = 0xFF };
 
 typedef struct item {
     int kind;
+    pt_workspace_t workspace; /* of the stream when the op was put there */
     union {
         struct {
             void *to;
@@ -35,7 +36,7 @@ typedef struct item {
             pt_stream_t *stream;
             int64_t place;
         } wait;
-#define PT_OP(name, dtypes, flops, bytes) pt_op_##name##_t name;
+#define PT_OP(name, dtypes, flops, bytes, workspace) pt_op_##name##_t name;
 #include "src/ops/ops.def"
 #undef PT_OP
     } args;
@@ -46,6 +47,7 @@ typedef struct shadow shadow_t;
 /* Items done .. queued-1 are in the ring; told <= done is what the host knows of. Lives as
  * long as the device, because events and waits point to it. */
 struct pt_stream {
+    pt_workspace_t workspace;
     shadow_t *shadow;
     pt_stream_t *next;
     int64_t queued, done, told;
@@ -99,8 +101,10 @@ static pt_status_t protect(shadow_t *shadow, bool open)
 
 static pt_status_t run_item(shadow_t *shadow, const item_t *item)
 {
+    pt_device_set_workspace(shadow->cpu, shadow->cpu_stream, item->workspace.memory,
+                            item->workspace.bytes);
     switch (item->kind) {
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     case PT_OP_##name:                                                                 \
         return shadow->cpu->kernels->name(shadow->cpu_stream, &item->args.name);
 #include "src/ops/ops.def"
@@ -204,10 +208,11 @@ static pt_status_t next_item(pt_stream_t *stream, int kind, item_t **out)
     PT_TRY(finish(stream->shadow, status));
     *out = &stream->ring[stream->queued % RING_ITEMS];
     (*out)->kind = kind;
+    (*out)->workspace = stream->workspace;
     return PT_OK;
 }
 
-#define PT_OP(name, dtypes, flops, bytes)                                               \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                    \
     static pt_status_t shadow_##name(pt_stream_t *stream, const pt_op_##name##_t *args) \
     {                                                                                   \
         item_t *item = NULL;                                                            \
@@ -221,7 +226,7 @@ static pt_status_t next_item(pt_stream_t *stream, int kind, item_t **out)
 
 static const pt_kernels_t shadow_kernels = {
     .name = "shadow",
-#define PT_OP(name, dtypes, flops, bytes) .name = shadow_##name,
+#define PT_OP(name, dtypes, flops, bytes, workspace) .name = shadow_##name,
 #include "src/ops/ops.def"
 #undef PT_OP
 };
@@ -288,6 +293,7 @@ static pt_status_t shadow_stream_create(pt_device_t *device, pt_stream_t **out)
     PT_TRY(PT_NEW("shadow stream", 1, &stream));
     PT_TRY_GOTO(release, PT_NEW("shadow queue", RING_ITEMS, &stream->ring));
     stream->shadow = shadow;
+    stream->workspace = *(const pt_workspace_t *)(const void *)shadow->cpu_stream;
     stream->next = shadow->streams;
     shadow->streams = stream;
     *out = stream;

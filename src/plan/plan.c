@@ -1,40 +1,12 @@
 #include "penta/plan.h"
 
-#include <math.h>
+#include <string.h>
 
-static void subtract(pt_ledger_t *ledger, const pt_ledger_t *before)
+static void take(const pt_trainer_t *t, pt_plan_t *out)
 {
-    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
-        for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
-            pt_ledger_row_t *row = &ledger->rows[axis][kind];
-            row->calls -= before->rows[axis][kind].calls;
-            row->messages -= before->rows[axis][kind].messages;
-            row->bytes_sent -= before->rows[axis][kind].bytes_sent;
-        }
-    }
-}
-
-static pt_status_t take_step(pt_trainer_t *t, pt_plan_t *out)
-{
-    pt_step_result_t result;
-    pt_op_count_t before[PT_OP_COUNT];
-    out->setup = *pt_engine_ledger(t->engine);
-    for (int op = 0; op < PT_OP_COUNT; op++)
-        before[op] = t->device->counts[op];
-    PT_TRY(pt_train_step(t, NULL, NULL, &result));
-    out->step = *pt_engine_ledger(t->engine);
-    subtract(&out->step, &out->setup);
-    for (int op = 0; op < PT_OP_COUNT; op++) {
-        const pt_op_count_t *now = &t->device->counts[op];
-        out->step_ops[op] = (pt_op_count_t){now->calls - before[op].calls,
-                                            now->flops - before[op].flops,
-                                            now->bytes - before[op].bytes};
-    }
-    return PT_OK;
-}
-
-static void take_sizes(const pt_trainer_t *t, pt_plan_t *out)
-{
+    out->setup = t->forecast.setup;
+    out->step = t->forecast.step;
+    memcpy(out->step_ops, t->forecast.step_ops, sizeof out->step_ops);
     out->parameters = pt_param_table_elements(&t->table);
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
         out->bytes[c] = t->arena[c].peak;
@@ -52,10 +24,9 @@ pt_status_t pt_plan_create(const pt_config_t *config, int rank, int ranks,
     pt_trainer_t trainer;
     *out = (pt_plan_t){.ranks = ranks, .rank = rank};
     PT_TRY(pt_wire_open_dry(rank, ranks, &wire));
-    pt_status_t status = pt_trainer_create(config, wire, true, &trainer);
+    pt_status_t status = pt_trainer_create(config, wire, PT_TRAINER_PLAN, &trainer);
     if (status == PT_OK) {
-        status = take_step(&trainer, out);
-        take_sizes(&trainer, out);
+        take(&trainer, out);
         pt_trainer_destroy(&trainer);
     }
     pt_wire_close(wire);

@@ -14,8 +14,7 @@ static pt_status_t is_finite(pt_trainer_t *t, pt_tensor_t x, bool *finite)
     return PT_OK;
 }
 
-/* First parameter in table order whose gradient is not finite, -1 if none. Replicas hold the same
- * gradients, so at stage 0 they find the same one. */
+/* First parameter in table order whose gradient is not finite on this rank, -1 if none. */
 static pt_status_t find(pt_trainer_t *t, int *param)
 {
     *param = -1;
@@ -35,10 +34,21 @@ static pt_status_t find(pt_trainer_t *t, int *param)
     return PT_OK;
 }
 
+/* The first of all ranks: the sum of a gradient is whole only where its shard is owned. */
+static pt_status_t find_everywhere(pt_trainer_t *t, int *param)
+{
+    pt_status_t status = find(t, param);
+    int64_t first = *param >= 0 ? -(int64_t)*param : -INT64_MAX;
+    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_comm_max_int64(t->mesh.world, &first, 1));
+    *param = first == -INT64_MAX ? -1 : (int)-first;
+    return PT_OK;
+}
+
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, double loss, double norm)
 {
     int param = -1;
-    PT_TRY(find(t, &param));
+    PT_TRY(find_everywhere(t, &param));
     const pt_param_t *p = param >= 0 ? &t->table.params[param] : NULL;
     return PT_FAIL_COMMON(
         PT_NUMERIC,

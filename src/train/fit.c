@@ -18,54 +18,59 @@ static int64_t times(int64_t a, int64_t b)
 }
 
 typedef struct need {
-    int64_t state; /* weights, gradients, moments */
-    int64_t batch; /* what grows with the micro-batch */
-    int64_t rest;
+    int64_t state, moved; /* weights, gradients, moments; their messages and snapshot */
+    int64_t micro,
+        step; /* what grows with the micro-batch, and with the sequences of a step */
     int64_t all;
 } need_t;
 
 static need_t count(const pt_trainer_t *t)
 {
     need_t n = {0};
-    for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        int64_t bytes = t->arena[c].peak;
-        if (c == PT_CLASS_PARAMETERS || c == PT_CLASS_GRADIENTS ||
-            c == PT_CLASS_OPTIMIZER)
-            n.state = add(n.state, bytes);
-        else if (c == PT_CLASS_ACTIVATIONS || c == PT_CLASS_WORKSPACE ||
-                 c == PT_CLASS_BATCH)
-            n.batch = add(n.batch, bytes);
-        else
-            n.rest = add(n.rest, bytes);
-    }
-    n.all = add(add(n.state, n.batch), n.rest);
+    int64_t *const sums[PT_CLASS_COUNT] = {
+        [PT_CLASS_PARAMETERS] = &n.state,    [PT_CLASS_GRADIENTS] = &n.state,
+        [PT_CLASS_OPTIMIZER] = &n.state,     [PT_CLASS_ACTIVATIONS] = &n.micro,
+        [PT_CLASS_WORKSPACE] = &n.micro,     [PT_CLASS_BATCH] = &n.step,
+        [PT_CLASS_COMMUNICATION] = &n.moved, [PT_CLASS_STAGING] = &n.step,
+        [PT_CLASS_SNAPSHOT] = &n.moved,
+    };
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        *sums[c] = add(*sums[c], t->arena[c].peak);
+    n.all = add(add(n.state, n.moved), add(n.micro, n.step));
     return n;
 }
 
-/* What the user can change, biggest effect first. */
+/* What does not fit into this rank's share, and what would. */
 static const char *advise(const pt_trainer_t *t, const need_t *n, int64_t share,
                           char *buffer, size_t size)
 {
-    int64_t fixed = add(n->state, n->rest), micro_batch = t->config->train.micro_batch;
-    int64_t fitting = n->batch > 0 && fixed < share
-                          ? (int64_t)((double)micro_batch * (double)(share - fixed) /
-                                      (double)n->batch)
-                          : 0;
+    int64_t model = add(n->state, n->moved), micro_batch = t->config->train.micro_batch;
+    int64_t left = share - add(model, n->step);
+    int64_t fitting =
+        left > 0 && n->micro > 0
+            ? (int64_t)((double)micro_batch * (double)left / (double)n->micro)
+            : 0;
     int every = 0;
     pt_text_t text = pt_text_init(buffer, size);
     (void)pt_config_recompute(t->config, &every);
-    if (fixed >= share)
+    if (model >= share)
         pt_text_add(&text, "the model state alone does not fit: take a smaller model%s",
                     pt_engine_ranks_on_host(t->engine) > 1 ? ", fewer ranks on a host"
                                                            : "");
-    else if (fitting >= 1 && fitting < micro_batch)
+    else if (left <= 0)
         pt_text_add(
-            &text, "the activations do not fit: about train.micro_batch=%lld would%s",
-            (long long)fitting, every == 1 ? "" : ", or try parallel.recompute=full");
-    else
-        pt_text_add(&text, "the activations do not fit: shorten train.sequence%s",
-                    every == 1 ? "" : ", or try parallel.recompute=full");
-    pt_text_add(&text, ", or a host with more memory");
+            &text,
+            "the sequences of a step do not fit: lower train.global_batch or start "
+            "more ranks on other hosts");
+    else {
+        pt_text_add(&text, "the activations do not fit: ");
+        if (fitting >= 1 && fitting < micro_batch)
+            pt_text_add(&text, "about train.micro_batch=%lld would", (long long)fitting);
+        else
+            pt_text_add(&text, "shorten train.sequence");
+        pt_text_add(&text, "%s", every == 1 ? "" : ", or try parallel.recompute=full");
+    }
+    pt_text_add(&text, ", or take a host with more memory");
     return buffer;
 }
 
@@ -86,7 +91,7 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *t)
                    "host, where %s are available; %s",
                    pt_text_bytes(n.all, wanted, sizeof wanted),
                    pt_text_bytes(n.state, state, sizeof state),
-                   pt_text_bytes(n.batch, batch, sizeof batch), ranks,
+                   pt_text_bytes(n.micro, batch, sizeof batch), ranks,
                    pt_text_bytes(available, there, sizeof there),
                    advise(t, &n, share, advice, sizeof advice));
 }

@@ -7,18 +7,12 @@
 #include <math.h>
 #include <stdio.h>
 
-/* JSON has no NaN. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static double flops_per_token(const run_t *run)
 {
     return pt_arch_flops_per_token(&run->trainer.arch, run->config->train.sequence);
 }
 
-static double mfu(const run_t *run, double tokens_per_sec)
+double report_mfu(const run_t *run, double tokens_per_sec)
 {
     return run->peak_flops > 0 ? tokens_per_sec * flops_per_token(run) / run->peak_flops
                                : 0;
@@ -108,7 +102,7 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
            "  loss %.4f  lr %.3g  grad norm %.3g  %.0f tokens/s  "
            "MFU %.1f %%  data %.1f %%  comm %.1f %%  ETA %s%s",
            run->terminal ? "\r\033[K" : "", step, steps, s->loss, s->lr, s->grad_norm,
-           tokens_per_sec, 100 * mfu(run, tokens_per_sec),
+           tokens_per_sec, 100 * report_mfu(run, tokens_per_sec),
            100 * s->data_sec / s->step_sec, 100 * s->comm_sec / s->step_sec,
            pt_text_duration(left, eta, sizeof eta), run->terminal && !last ? "" : "\n");
     fflush(stdout);
@@ -120,12 +114,12 @@ void report_step(run_t *run, const pt_step_result_t *s)
     double tokens_per_sec = (double)s->valid_tokens / s->step_sec;
     if (!run->root)
         return;
-    json_t *line = json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}",
-                             "step", (json_int_t)step, "loss", number(s->loss),
-                             "grad_norm", number(s->grad_norm), "lr", s->lr, "tokens",
-                             (json_int_t)run->trainer.tokens, "tokens_per_s",
-                             tokens_per_sec, "mfu", mfu(run, tokens_per_sec), "step_s",
-                             s->step_sec, "comm_s", s->comm_sec, "data_s", s->data_sec);
+    json_t *line = json_pack(
+        "{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "step", (json_int_t)step,
+        "loss", report_number(s->loss), "grad_norm", report_number(s->grad_norm), "lr",
+        s->lr, "tokens", (json_int_t)run->trainer.tokens, "tokens_per_s",
+        tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec), "step_s", s->step_sec,
+        "comm_s", s->comm_sec, "data_s", s->data_sec);
     if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
         pt_error_warn("metrics of this step are lost");
     bool last = step == run->config->train.steps || s->stop;
@@ -154,62 +148,6 @@ void report_saved(run_t *run, const char *path, double sec)
 
 /* ---- end -------------------------------------------------------------------------------------------- */
 
-static json_t *memory_json(const run_t *run)
-{
-    json_t *object = json_object();
-    for (int c = 0; c < PT_CLASS_COUNT; c++)
-        json_object_set_new(object, pt_memory_class_name((pt_memory_class_t)c),
-                            json_integer(run->trainer.arena[c].peak));
-    return object;
-}
-
-static json_t *traffic_json(const run_t *run)
-{
-    json_t *object = json_object();
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
-    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
-        int64_t bytes = 0;
-        for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++)
-            bytes += ledger->rows[axis][kind].bytes_sent;
-        json_object_set_new(object, pt_axis_name((pt_axis_t)axis), json_integer(bytes));
-    }
-    json_object_set_new(object, "control", json_integer(ledger->control.bytes_sent));
-    return object;
-}
-
-static json_t *layout_json(const run_t *run)
-{
-    json_t *object = json_object();
-    for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
-        json_object_set_new(object, pt_axis_name((pt_axis_t)axis),
-                            json_integer(run->trainer.mesh.shape.size[axis]));
-    return object;
-}
-
-static json_t *summary_json(const run_t *run, pt_status_t outcome, double tokens_per_sec)
-{
-    char digest[17], build[256];
-    const pt_trainer_t *t = &run->trainer;
-    snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
-    pt_train_build_text(build, sizeof build);
-    json_t *object = json_pack(
-        "{s:s, s:i, s:I, s:I, s:o, s:o, s:s, s:I, s:I, s:i}", "status",
-        pt_status_name(outcome), "code", pt_status_exit_code(outcome), "step",
-        (json_int_t)t->step, "steps", (json_int_t)(t->step - run->first_step), "loss",
-        number(run->loss), "validation_loss", number(run->validation_loss), "digest",
-        digest, "parameters", (json_int_t)pt_param_table_elements(&t->table), "tokens",
-        (json_int_t)t->tokens, "ranks", pt_comm_size(t->mesh.world));
-    json_object_set_new(object, "tokens_per_s", number(tokens_per_sec));
-    json_object_set_new(object, "mfu", number(mfu(run, tokens_per_sec)));
-    json_object_set_new(object, "bytes_sent", traffic_json(run));
-    json_object_set_new(object, "peak_bytes", memory_json(run));
-    json_object_set_new(object, "layout", layout_json(run));
-    json_object_set_new(object, "build", json_string(build));
-    json_object_set_new(object, "device", json_string(t->device->ops->name));
-    json_object_set_new(object, "isa", json_string(t->device->isa));
-    return object;
-}
-
 pt_status_t report_summary(run_t *run, pt_status_t outcome)
 {
     char took[32];
@@ -229,6 +167,7 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
            pt_text_duration(pt_clock_sec() - run->start_sec, took, sizeof took),
            pt_status_sentence(outcome));
     fflush(stdout);
+    report_plan_differences(run);
     return pt_rundir_write_json(run->dir, "summary.json",
-                                summary_json(run, outcome, rate));
+                                report_summary_json(run, outcome, rate));
 }

@@ -123,6 +123,18 @@ static void keep_time(run_t *run, const pt_step_result_t *step)
     run->timed_tokens += step->valid_tokens;
 }
 
+static pt_status_t take_step(run_t *run, pt_step_result_t *step)
+{
+    int64_t before[PT_AXIS_WORLD + 1];
+    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
+    report_axis_bytes(ledger, before);
+    PT_TRY(pt_train_step(&run->trainer, want_stop, run, step));
+    report_axis_bytes(ledger, run->step_bytes);
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
+        run->step_bytes[axis] -= before[axis];
+    return PT_OK;
+}
+
 /* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
 static pt_status_t loop(run_t *run)
 {
@@ -130,7 +142,7 @@ static pt_status_t loop(run_t *run)
     bool stop = run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
     while (t->step < run->config->train.steps && !stop) {
         pt_step_result_t step;
-        PT_TRY(pt_train_step(t, want_stop, run, &step));
+        PT_TRY(take_step(run, &step));
         stop = step.stop;
         keep_time(run, &step);
         report_step(run, &step);
@@ -166,19 +178,22 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     char directory[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
     pt_status_t status = PT_OK;
-    PT_TRY(pt_trainer_create(run->config, wire, false, t));
+    PT_TRY(pt_trainer_create(run->config, wire, PT_TRAINER_RUN, t));
     run->root = pt_comm_rank(t->mesh.world) == 0;
     run->terminal = run->root && isatty(STDOUT_FILENO);
     if (run->root)
         status = open_directory(run);
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_train_host_map(t, &run->hosts));
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
     run->loss = run->resumed.loss;
     run->first_step = t->step;
-    if (run->resumed.path[0])
+    if (run->resumed.path[0]) {
         run->saved_step = t->step;
+        PT_TRY(pt_train_digest(t, &run->digest));
+    }
     if (run->root)
         status = pt_rundir_open_metrics(run->dir, t->step);
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
@@ -244,6 +259,7 @@ done:
     write_status(run, status, run->trainer.step);
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
+    pt_free(run->hosts);
     pt_free(run);
     return status;
 }

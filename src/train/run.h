@@ -20,8 +20,10 @@ typedef struct run {
     int64_t timed_steps, timed_tokens;
     double step_sec, save_sec; /* expected: smoothed, largest so far */
     double loss, validation_loss;
-    double peak_flops;         /* of all ranks: measured matrix products */
-    pt_train_result_t *result; /* NULL: not wanted */
+    double peak_flops; /* of all ranks: measured matrix products */
+    char *hosts;       /* "rank host" lines on rank 0, "" elsewhere; owned */
+    int64_t step_bytes[PT_AXIS_WORLD + 1]; /* this rank sent in the last step, by axis */
+    pt_train_result_t *result;             /* NULL: not wanted */
 } run_t;
 
 void report_header(const run_t *run);
@@ -29,6 +31,15 @@ void report_header(const run_t *run);
 void report_step(run_t *run, const pt_step_result_t *step);
 void report_evaluation(run_t *run);
 void report_saved(run_t *run, const char *path, double sec);
+/* JSON has no NaN: null. */
+json_t *report_number(double value);
+/* Share of the measured matrix-product rate that model FLOPs use. */
+double report_mfu(const run_t *run, double tokens_per_sec);
+void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1]);
+json_t *report_summary_json(const run_t *run, pt_status_t outcome,
+                            double tokens_per_sec);
+/* Warns where a step sent or a class took something else than was planned. */
+void report_plan_differences(const run_t *run);
 /* Stable lines at the end, and summary.json. */
 pt_status_t report_summary(run_t *run, pt_status_t outcome);
 

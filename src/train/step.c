@@ -84,7 +84,9 @@ static pt_status_t poison(pt_trainer_t *t)
 {
     if (pt_fault("train.gradient") != PT_FAULT_NAN)
         return PT_OK;
-    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, 0), 0, 0, 1);
+    /* In this rank's shard: nobody reads the rest. */
+    int64_t at = pt_bucket_shard(t->units, 0).first;
+    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, 0), 0, at, 1);
     return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = grads, .value = NAN});
 }
 

@@ -3,8 +3,6 @@
 #include "penta/log.h"
 #include "src/train/private.h"
 
-#include <string.h>
-
 static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,
     [PT_CLASS_GRADIENTS] = PT_MEMORY_DEVICE,
@@ -135,7 +133,7 @@ static int64_t snapshot_bytes(const pt_trainer_t *t)
 }
 
 /* Run twice: arenas without memory count, arenas with memory place. */
-static pt_status_t layout(pt_trainer_t *t, int64_t staging_bytes)
+static pt_status_t layout(pt_trainer_t *t)
 {
     pt_arena_t *arena = t->arena;
     PT_TRY(pt_units_layout(t->units, &arena[PT_CLASS_PARAMETERS],
@@ -145,7 +143,8 @@ static pt_status_t layout(pt_trainer_t *t, int64_t staging_bytes)
     PT_TRY(pt_optim_layout(t->optim, &arena[PT_CLASS_OPTIMIZER]));
     PT_TRY(
         pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
-    PT_TRY(pt_engine_layout(t->engine, staging_bytes, &arena[PT_CLASS_STAGING]));
+    PT_TRY(pt_engine_layout(t->engine, t->forecast.staging_bytes,
+                            &arena[PT_CLASS_STAGING]));
     int64_t words = PT_SUM_WORDS, digest = 1;
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words,
                            &t->norm_sum));
@@ -156,61 +155,29 @@ static pt_status_t layout(pt_trainer_t *t, int64_t staging_bytes)
     for (int m = 0; m < 3; m++)
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe", t->arch.dtype,
                                2, (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
+    PT_TRY(pt_arena_take(&arena[PT_CLASS_WORKSPACE], "workspace of ops",
+                         t->forecast.workspace_bytes, &t->op_workspace));
     t->snapshot_bytes = snapshot_bytes(t);
     return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", t->snapshot_bytes,
                          &t->snapshot);
 }
 
-static pt_status_t count(pt_trainer_t *t, int64_t staging_bytes)
+static pt_status_t count(pt_trainer_t *t)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         pt_arena_init(&t->arena[c], (pt_memory_class_t)c, class_memory[c]);
-    PT_TRY(layout(t, staging_bytes));
+    PT_TRY(layout(t));
     return pt_train_check_memory(t);
 }
 
-static pt_status_t place(pt_trainer_t *t, int64_t staging_bytes)
+static pt_status_t place(pt_trainer_t *t)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         PT_TRY(pt_device_place_arena(t->device, &t->arena[c]));
-    return layout(t, staging_bytes);
-}
-
-static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
-                          int64_t staging_bytes, pt_trainer_t *out);
-
-/* A plan asks for the device of the run, which this machine may lack: by name. */
-static bool has_memory_of_its_own(const pt_trainer_t *t)
-{
-    char name[32];
-    if (!t->device->dry)
-        return !t->device->ops->device_memory_is_host_memory;
-    choice_text(t->config, PT_OPTION_run_device, name, sizeof name);
-    return strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0;
-}
-
-/* A device with memory of its own needs host staging: as much as one dry step shows. */
-static pt_status_t measure_staging(const pt_trainer_t *t, int64_t *bytes)
-{
-    pt_wire_t *wire = NULL;
-    pt_trainer_t dry;
-    pt_step_result_t result;
-    const pt_comm_t *world = pt_engine_world(t->engine);
-    *bytes = 0;
-    if (!has_memory_of_its_own(t))
-        return PT_OK;
-    PT_TRY(pt_wire_open_dry(pt_comm_rank(world), pt_comm_size(world), &wire));
-    pt_status_t status = create(t->config, wire, true, 0, &dry);
-    if (status == PT_OK) {
-        status = pt_train_step(&dry, NULL, NULL, &result);
-        if (status == PT_OK)
-            status = pt_train_gather_states(&dry);
-        *bytes = pt_engine_staging_peak(dry.engine);
-        pt_trainer_destroy(&dry);
-    }
-    pt_wire_close(wire);
-    pt_log_set_where(&t->where);
-    return status;
+    PT_TRY(layout(t));
+    pt_device_set_workspace(t->device, t->stream, t->op_workspace,
+                            t->forecast.workspace_bytes);
+    return PT_OK;
 }
 
 static pt_status_t fill(pt_trainer_t *t)
@@ -222,37 +189,37 @@ static pt_status_t fill(pt_trainer_t *t)
     return pt_comm_wait_stream(t->engine, t->stream);
 }
 
-/* Everything but memory; the caller agrees. staging_bytes: -1 when they are to be found. */
-static pt_status_t make_local(pt_trainer_t *t, bool dry, int64_t *staging_bytes)
+/* Everything but memory; the caller agrees. */
+static pt_status_t make_local(pt_trainer_t *t, pt_trainer_kind_t kind)
 {
     PT_TRY(make_schedule(t));
     PT_TRY(make_model(t));
-    PT_TRY(open_data(t, dry));
-    if (*staging_bytes < 0)
-        PT_TRY(measure_staging(t, staging_bytes));
-    return count(t, *staging_bytes);
+    PT_TRY(open_data(t, kind != PT_TRAINER_RUN));
+    if (kind != PT_TRAINER_FORECAST)
+        PT_TRY(pt_train_forecast(t));
+    return count(t);
 }
 
-static pt_status_t place_local(pt_trainer_t *t, int64_t staging_bytes)
+static pt_status_t place_local(pt_trainer_t *t)
 {
-    PT_TRY(place(t, staging_bytes));
+    PT_TRY(place(t));
     return fill(t);
 }
 
-static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
-                          int64_t staging_bytes, pt_trainer_t *out)
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+                              pt_trainer_kind_t kind, pt_trainer_t *out)
 {
     pt_status_t status;
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &out->arch));
     PT_TRY_GOTO(fail, pt_param_table_create(&out->arch, &out->table));
-    PT_TRY_GOTO(fail, open_machine(out, wire, dry));
+    PT_TRY_GOTO(fail, open_machine(out, wire, kind != PT_TRAINER_RUN));
     choose_loading(out);
-    status = make_local(out, dry, &staging_bytes);
+    status = make_local(out, kind);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
-    status = place_local(out, staging_bytes);
+    status = place_local(out);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
     out->decay_steps =
         config->train.decay_steps ? config->train.decay_steps : config->train.steps;
@@ -260,12 +227,6 @@ static pt_status_t create(const pt_config_t *config, pt_wire_t *wire, bool dry,
 fail:
     pt_trainer_destroy(out);
     return status;
-}
-
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire, bool dry,
-                              pt_trainer_t *out)
-{
-    return create(config, wire, dry, -1, out);
 }
 
 void pt_trainer_destroy(pt_trainer_t *t)

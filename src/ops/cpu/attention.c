@@ -78,32 +78,5 @@ static pt_seen_t seen(const pt_attention_shape_t *shape, const pt_queries_t *que
 #define PT_BODY "src/ops/cpu/attention_body.h"
 #include "src/ops/cpu/each_type.h"
 
-static pt_status_t check_widths(const pt_tensor_t *q, const pt_tensor_t *v)
-{
-    PT_CHECK(q->shape[2] <= PT_CPU_MAX_HEAD && v->shape[2] <= PT_CPU_MAX_HEAD,
-             PT_CONFIG, "heads of width %lld and %lld: the CPU backend takes up to %d",
-             (long long)q->shape[2], (long long)v->shape[2], PT_CPU_MAX_HEAD);
-    return PT_OK;
-}
-
-pt_status_t PT_KERNEL(attention_fwd)(struct pt_stream *stream,
-                                     const pt_op_attention_fwd_t *a)
-{
-    PT_TRY(check_widths(&a->q, &a->v));
-    if (a->q.dtype == PT_F64)
-        attention_fwd_f64(stream, a);
-    else
-        attention_fwd_f32(stream, a);
-    return PT_OK;
-}
-
-pt_status_t PT_KERNEL(attention_bwd)(struct pt_stream *stream,
-                                     const pt_op_attention_bwd_t *a)
-{
-    PT_TRY(check_widths(&a->q, &a->v));
-    if (a->q.dtype == PT_F64)
-        attention_bwd_f64(stream, a);
-    else
-        attention_bwd_f32(stream, a);
-    return PT_OK;
-}
+PT_DISPATCH(attention_fwd, q)
+PT_DISPATCH(attention_bwd, q)

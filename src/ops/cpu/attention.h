@@ -1,20 +1,18 @@
-/* attention.h — block sizes and scratch of attention (private to src/ops/cpu). */
+/* attention.h — block sizes and scratch of attention (private to src/ops). */
 #ifndef PT_CPU_ATTENTION_H
 #define PT_CPU_ATTENTION_H
 
-#include "src/ops/cpu/stream.h"
+#include <stdint.h>
 
 /* Keys are cut at multiples of PT_KEY_BLOCK in the numbering of kv_offset. Query blocks are
  * only a matter of speed: bits of a query do not depend on its neighbours. */
 enum { PT_KEY_BLOCK = 64, PT_QUERY_BLOCK = 64 };
 
-/* Of one thread, for the widest head in fp64: three blocks [width, queries] and three
- * [keys, queries]. */
-static inline int64_t pt_attention_scratch_bytes(void)
+/* Elements (of type A) one thread uses for heads of up to `wide` columns: three blocks
+ * [wide, queries] and three [keys, queries]; whole cache lines. */
+static inline int64_t pt_attention_scratch_count(int64_t wide)
 {
-    int64_t blocks = 3 * (int64_t)PT_CPU_MAX_HEAD * PT_QUERY_BLOCK;
-    blocks += 3 * (int64_t)PT_KEY_BLOCK * PT_QUERY_BLOCK;
-    return blocks * (int64_t)sizeof(double);
+    return 3 * PT_QUERY_BLOCK * (wide + PT_KEY_BLOCK);
 }
 
 #endif

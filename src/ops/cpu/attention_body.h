@@ -16,14 +16,16 @@ typedef struct FN(scratch) {
     A *p, *dp, *dropped; /* [keys, QB] */
 } FN(scratch_t);
 
-static FN(scratch_t) FN(scratch_of)(const struct pt_stream *stream)
+static FN(scratch_t)
+    FN(scratch_of)(const struct pt_stream *stream, int64_t q_width, int64_t v_width)
 {
-    A *base = (A *)(stream->scratch + pt_thread() * stream->scratch_bytes);
-    int64_t wide = (int64_t)PT_CPU_MAX_HEAD * QB, block = (int64_t)PT_KEY_BLOCK * QB;
-    A *blocks = base + 3 * wide;
+    int64_t wide = pt_max(q_width, v_width), part = pt_attention_scratch_count(wide);
+    A *base = (A *)(void *)stream->workspace.memory + pt_thread() * part;
+    A *blocks = base + 3 * wide * QB;
+    int64_t block = (int64_t)PT_KEY_BLOCK * QB;
     return (FN(scratch_t)){.q_t = base,
-                           .do_t = base + wide,
-                           .sum = base + 2 * wide,
+                           .do_t = base + wide * QB,
+                           .sum = base + 2 * wide * QB,
                            .p = blocks,
                            .dp = blocks + block,
                            .dropped = blocks + 2 * block};
@@ -217,7 +219,7 @@ static void FN(attention_fwd)(struct pt_stream *stream, const pt_op_attention_fw
             tasks = a->shape.sequences * heads * blocks;
     PT_PARALLEL
     for (int64_t task = 0; task < tasks; task++) {
-        FN(scratch_t) scratch = FN(scratch_of)(stream);
+        FN(scratch_t) scratch = FN(scratch_of)(stream, a->q.shape[2], a->v.shape[2]);
         int64_t block = task % blocks, head = task / blocks % heads;
         int64_t sequence = task / blocks / heads,
                 count = pt_min(QB, length - block * QB);

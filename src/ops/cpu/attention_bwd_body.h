@@ -142,7 +142,7 @@ static void FN(attention_bwd)(struct pt_stream *stream, const pt_op_attention_bw
     int64_t keys = a->k.shape[0] / a->shape.sequences;
     PT_PARALLEL
     for (int64_t task = 0; task < a->shape.sequences * kv_heads; task++) {
-        FN(scratch_t) scratch = FN(scratch_of)(stream);
+        FN(scratch_t) scratch = FN(scratch_of)(stream, a->q.shape[2], a->v.shape[2]);
         int64_t sequence = task / kv_heads, kv_head = task % kv_heads;
         if (!a->accumulate) {
             FN(clear_head)(&a->dk, sequence * keys, keys, kv_head);

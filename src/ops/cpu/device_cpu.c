@@ -14,12 +14,12 @@ struct pt_event {
 };
 
 typedef struct pt_cpu_state {
-    char *scratch;
-    int64_t scratch_bytes; /* of one thread */
+    char *scratch; /* for streams that were given no workspace */
+    int64_t scratch_bytes;
     int threads;
 } pt_cpu_state_t;
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, WIDEST = 1024 };
 
 /* Pages are touched here, so that no step meets a page fault. */
 static pt_status_t map_pages(int64_t bytes, bool touch, void **out)
@@ -63,8 +63,7 @@ static pt_status_t cpu_stream_create(pt_device_t *device, pt_stream_t **out)
     const pt_cpu_state_t *state = device->state;
     PT_TRY(PT_NEW("stream", 1, out));
     **out = (pt_stream_t){.threads = state->threads,
-                          .scratch = state->scratch,
-                          .scratch_bytes = state->scratch_bytes};
+                          .workspace = {state->scratch, state->scratch_bytes}};
     return PT_OK;
 }
 
@@ -127,7 +126,7 @@ static void cpu_close(pt_device_t *device)
     pt_cpu_state_t *state = device->state;
     if (!state)
         return;
-    unmap_pages(state->scratch, state->scratch_bytes * state->threads);
+    unmap_pages(state->scratch, state->scratch_bytes);
     pt_free(state);
 }
 
@@ -223,8 +222,9 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
     PT_TRY(choose_level(options->isa, device));
     PT_TRY(PT_NEW("cpu device", 1, &state));
     state->threads = options->threads;
-    state->scratch_bytes = pt_attention_scratch_bytes();
-    if (map_pages(state->scratch_bytes * state->threads, false, &scratch) != PT_OK) {
+    state->scratch_bytes =
+        pt_attention_scratch_count(WIDEST) * options->threads * (int64_t)sizeof(double);
+    if (map_pages(state->scratch_bytes, false, &scratch) != PT_OK) {
         status = PT_FAIL(PT_MEMORY, "no memory for the scratch of %d threads",
                          state->threads);
         goto release;

@@ -20,7 +20,7 @@
 #define PT_STRING_(text) #text
 #define PT_STRING(text)  PT_STRING_(text)
 
-#define PT_OP(name, dtypes, flops, bytes)                                              \
+#define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t PT_KERNEL(name)(struct pt_stream * stream, const pt_op_##name##_t *a);
 #include "src/ops/ops.def"
 #undef PT_OP

@@ -5,7 +5,7 @@ extern const pt_kernels_t PT_KERNEL(table);
 
 const pt_kernels_t PT_KERNEL(table) = {
     .name = "cpu " PT_STRING(PT_ISA),
-#define PT_OP(op, dtypes, flops, bytes) .op = PT_KERNEL(op),
+#define PT_OP(op, dtypes, flops, bytes, workspace) .op = PT_KERNEL(op),
 #include "src/ops/ops.def"
 #undef PT_OP
 };

@@ -2,15 +2,11 @@
 #ifndef PT_CPU_STREAM_H
 #define PT_CPU_STREAM_H
 
-#include <stdint.h>
-
-/* Widest attention head the scratch has room for. */
-enum { PT_CPU_MAX_HEAD = 1024 };
+#include "src/ops/backend.h"
 
 struct pt_stream {
+    pt_workspace_t workspace;
     int threads;
-    char *scratch;         /* borrowed from the device: `threads` parts */
-    int64_t scratch_bytes; /* of one part */
 };
 
 #endif

@@ -1,0 +1,136 @@
+#include "penta/log.h"
+#include "src/train/run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+json_t *report_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void set(json_t *object, const char *key, int64_t value)
+{
+    json_object_set_new(object, key, json_integer(value));
+}
+
+void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1])
+{
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
+        bytes[axis] = 0;
+        for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++)
+            bytes[axis] += ledger->rows[axis][kind].bytes_sent;
+    }
+}
+
+static json_t *axes_json(const int64_t bytes[PT_AXIS_WORLD + 1])
+{
+    json_t *object = json_object();
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
+        set(object, pt_axis_name((pt_axis_t)axis), bytes[axis]);
+    return object;
+}
+
+static json_t *traffic_json(const run_t *run)
+{
+    int64_t bytes[PT_AXIS_WORLD + 1];
+    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
+    report_axis_bytes(ledger, bytes);
+    json_t *object = axes_json(bytes);
+    set(object, "control", ledger->control.bytes_sent);
+    return object;
+}
+
+static json_t *planned_traffic_json(const run_t *run)
+{
+    int64_t bytes[PT_AXIS_WORLD + 1];
+    report_axis_bytes(&run->trainer.forecast.step, bytes);
+    return axes_json(bytes);
+}
+
+static json_t *memory_json(const run_t *run, bool planned)
+{
+    json_t *object = json_object();
+    for (int c = 0; c < PT_CLASS_COUNT; c++) {
+        const pt_arena_t *arena = &run->trainer.arena[c];
+        set(object, pt_memory_class_name((pt_memory_class_t)c),
+            planned ? arena->capacity : arena->peak);
+    }
+    return object;
+}
+
+static json_t *layout_json(const run_t *run)
+{
+    json_t *object = json_object();
+    for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
+        set(object, pt_axis_name((pt_axis_t)axis), run->trainer.mesh.shape.size[axis]);
+    return object;
+}
+
+/* The host of each rank, in rank order. */
+static json_t *hosts_json(const run_t *run)
+{
+    json_t *list = json_array();
+    for (const char *line = run->hosts; *line;) {
+        const char *host = line + strcspn(line, " ") + 1,
+                   *end = host + strcspn(host, "\n");
+        json_array_append_new(list, json_stringn(host, (size_t)(end - host)));
+        line = end + 1;
+    }
+    return list;
+}
+
+json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens_per_sec)
+{
+    char digest[17], build[PT_CHECKPOINT_TEXT];
+    const pt_trainer_t *t = &run->trainer;
+    json_t *object = json_object();
+    snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
+    pt_train_build_text(build, sizeof build);
+    json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
+    set(object, "code", pt_status_exit_code(outcome));
+    set(object, "step", t->step);
+    set(object, "steps", t->step - run->first_step);
+    json_object_set_new(object, "loss", report_number(run->loss));
+    json_object_set_new(object, "validation_loss", report_number(run->validation_loss));
+    json_object_set_new(object, "digest", json_string(digest));
+    set(object, "parameters", pt_param_table_elements(&t->table));
+    set(object, "tokens", t->tokens);
+    json_object_set_new(object, "tokens_per_s", report_number(tokens_per_sec));
+    json_object_set_new(object, "mfu", report_number(report_mfu(run, tokens_per_sec)));
+    json_object_set_new(object, "bytes_sent", traffic_json(run));
+    json_object_set_new(object, "step_bytes_sent", axes_json(run->step_bytes));
+    json_object_set_new(object, "planned_step_bytes_sent", planned_traffic_json(run));
+    json_object_set_new(object, "peak_bytes", memory_json(run, false));
+    json_object_set_new(object, "planned_peak_bytes", memory_json(run, true));
+    set(object, "ranks", pt_comm_size(t->mesh.world));
+    json_object_set_new(object, "layout", layout_json(run));
+    json_object_set_new(object, "hosts", hosts_json(run));
+    json_object_set_new(object, "device", json_string(t->device->ops->name));
+    json_object_set_new(object, "isa", json_string(t->device->isa));
+    json_object_set_new(object, "build", json_string(build));
+    return object;
+}
+
+void report_plan_differences(const run_t *run)
+{
+    int64_t planned[PT_AXIS_WORLD + 1];
+    report_axis_bytes(&run->trainer.forecast.step, planned);
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
+        if (run->trainer.step > run->first_step &&
+            run->step_bytes[axis] != planned[axis])
+            pt_log_root(
+                PT_LOG_WARN,
+                "rank 0 sent %" PRId64 " bytes a step over the %s axis, planned were "
+                "%" PRId64 ": please report this",
+                run->step_bytes[axis], pt_axis_name((pt_axis_t)axis), planned[axis]);
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        if (run->trainer.arena[c].peak != run->trainer.arena[c].capacity)
+            pt_log_root(PT_LOG_WARN,
+                        "%s took %" PRId64 " bytes, planned were %" PRId64
+                        ": please report this",
+                        pt_memory_class_name((pt_memory_class_t)c),
+                        run->trainer.arena[c].peak, run->trainer.arena[c].capacity);
+}
