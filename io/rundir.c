@@ -58,8 +58,16 @@ static pt_status_t judge_lock(const pt_rundir_t *dir, bool held)
     if (!read_lock(dir->lock_fd, host, &pid))
         return PT_OK;
     host_name(mine);
-    if (strcmp(host, mine) != 0)
-        return refuse(dir, host, pid);
+    if (strcmp(host, mine) != 0) {
+        /* Gone with its node, as a rule, and this is the job queued again. If it lives, and flock
+         * does not reach across hosts, it finds our name here before it publishes. */
+        pt_log_all(
+            PT_LOG_WARN,
+            "%s: taking over from process %ld of host %s; if that run lives, it will "
+            "stop at its next checkpoint",
+            dir->path, pid, host);
+        return PT_OK;
+    }
     if (!held && (kill((pid_t)pid, 0) == 0 || errno == EPERM))
         return refuse(dir, host, pid);
     pt_log_all(PT_LOG_WARN,
@@ -86,6 +94,29 @@ static bool is_current(const pt_rundir_t *dir)
 
     return fstat(dir->lock_fd, &mine) == 0 && stat(dir->lock, &named) == 0 &&
            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+}
+
+/* host and pid: of whoever has it. */
+static bool is_ours(const pt_rundir_t *dir, char host[HOST_SIZE], long *pid)
+{
+    char mine[HOST_SIZE];
+
+    host_name(mine);
+    return is_current(dir) && read_lock(dir->lock_fd, host, pid) &&
+           strcmp(host, mine) == 0 && *pid == (long)getpid();
+}
+
+pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir)
+{
+    char host[HOST_SIZE] = "unknown";
+    long pid = 0;
+
+    PT_CHECK(is_ours(dir, host, &pid), PT_CONFIG,
+             "%s: another run (host %s, process %ld) has taken over this directory; "
+             "this one "
+             "ends without publishing anything more",
+             dir->path, host, pid);
+    return PT_OK;
 }
 
 static pt_status_t try_lock(pt_rundir_t *dir, bool *current)
@@ -156,12 +187,16 @@ pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)
 
 void pt_rundir_close(pt_rundir_t *dir)
 {
+    char host[HOST_SIZE];
+    long pid;
+
     if (!dir)
         return;
     if (dir->metrics_fd >= 0)
         close(dir->metrics_fd);
     if (dir->lock_fd >= 0) {
-        unlink(dir->lock);
+        if (is_ours(dir, host, &pid))
+            unlink(dir->lock);
         close(dir->lock_fd);
     }
     pt_free(dir->lock);
