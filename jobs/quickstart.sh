@@ -151,7 +151,7 @@ use() {
     local seed=0
     for prompt in "A hacker is " "The computer "; do
         seed=$((seed + 1))
-        show "build/penta sample run.dir=${run#"$top/"} sample.prompt=\"$prompt\" sample.seed=$seed"
+        show "build/penta sample jobs/conf/quickstart.ini run.dir=${run#"$top/"} sample.prompt=\"$prompt\" sample.seed=$seed"
         "$penta" sample "$conf" "run.dir=$run" "sample.prompt=$prompt" "sample.seed=$seed" run.log_level=warn |
             fold -s -w 90 | sed 's/^/    | /'
         echo

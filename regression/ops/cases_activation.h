@@ -16,6 +16,8 @@ static void rotary_case(ot_t *t, int64_t n, int64_t heads, int64_t width, int64_
     }
     ot_push(t, cosine);
     ot_push(t, sine);
+    ot_part_t p = ot_rows_of(n, width);
+    ot_tensor_t *z = ot_copy(t, x, &p);
     pt_op_rotary_t args = {x->x, position->x, cosine->x, sine->x, false};
     OT_RUN(t, pt_op_rotary(t->device, t->stream, &args));
     ot_pull(t, x);
@@ -30,6 +32,11 @@ static void rotary_case(ot_t *t, int64_t n, int64_t heads, int64_t width, int64_
         }
         ot_near(t, ot_get(x, e), want, size, 1.5);
     }
+    pt_op_rotary_t part = args;
+    part.x = z->x;
+    part.position = pt_tensor_slice(position->x, 0, p.row, p.rows);
+    OT_RUN(t, pt_op_rotary(t->device, t->stream, &part));
+    ot_same_part(t, x, &p, z);
     args.inverse = true;
     OT_RUN(t, pt_op_rotary(t->device, t->stream, &args));
     ot_pull(t, x);
@@ -102,13 +109,14 @@ static void test_activation_fwd(ot_t *t)
                         fabsl(want) + (t->type == PT_F64 ? 1e-290L : 1e-30L),
                         (double)slack);
             }
-            /* A row elsewhere has the same bits. */
-            ot_tensor_t *z = OT_NEW(t, t->type, OT_POISON, 1, f);
-            args.x = pt_tensor_slice(x->x, 0, 2, 1);
+            /* The halves of swiglu stay side by side: rows only. */
+            ot_part_t p = kind ? ot_rows_of(n, f) : ot_part_of(n, f), in = p;
+            in.cols = kind ? wide : p.cols;
+            ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
+            args.x = ot_slice(x, &in);
             args.y = z->x;
             OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
-            ot_pull(t, z);
-            ot_same_bits(t, y, 2 * f, z, 0, f);
+            ot_same_part(t, y, &p, z);
             ot_reset(t);
         }
 }
@@ -146,6 +154,13 @@ static void test_activation_bwd(ot_t *t)
             }
             if (s == 2)
                 ot_differences(t, x, dx, dy, y, activation_forward, &forward);
+            ot_part_t p = kind ? ot_rows_of(n, f) : ot_part_of(n, f), in = p;
+            in.cols = kind ? wide : p.cols;
+            ot_tensor_t *z = ot_part(t, dx, &in, OT_POISON);
+            pt_op_activation_bwd_t part = {ot_slice(dy, &p), ot_slice(x, &in), z->x,
+                                           args.kind};
+            OT_RUN(t, pt_op_activation_bwd(t->device, t->stream, &part));
+            ot_same_part(t, dx, &in, z);
             args.dx = args.x;
             OT_RUN(t, pt_op_activation_bwd(t->device, t->stream, &args));
             ot_pull(t, x);

@@ -27,6 +27,14 @@ static void test_cast(ot_t *t)
                 double want = ot_get(x, e);
                 ot_near(t, ot_get(y, e), types[to] == PT_F32 ? (float)want : want, 1, 0);
             }
+            ot_part_t p = ot_rows_of(5 * sizes[s], 1);
+            ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
+            pt_tensor_t flat = pt_tensor_1d(x->x.data, t->type, PT_MEMORY_DEVICE,
+                                            5 * sizes[s]);
+            flat = pt_tensor_slice(flat, 0, p.row, p.rows);
+            OT_RUN(t, pt_op_cast(t->device, t->stream, &(pt_op_cast_t){flat, z->x}));
+            ot_same_part(t, y, &p, z);
+            ot_reset(t);
         }
 }
 
@@ -43,6 +51,11 @@ static void test_add(ot_t *t)
             long double want = (long double)ot_get(a, e) + ot_get(b, e);
             ot_near(t, ot_get(y, e), want, fabsl(want), 0.5);
         }
+        ot_part_t p = ot_part_of(n, c);
+        ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
+        pt_op_add_t part = {ot_slice(a, &p), ot_slice(b, &p), z->x};
+        OT_RUN(t, pt_op_add(t->device, t->stream, &part));
+        ot_same_part(t, y, &p, z);
         OT_RUN(t, pt_op_add(t->device, t->stream, &(pt_op_add_t){a->x, b->x, a->x}));
         ot_pull(t, a);
         ot_same_bits(t, a, 0, y, 0, n * c);
@@ -59,11 +72,17 @@ static void test_bias_fwd(ot_t *t)
         OT_RUN(t, pt_alloc("want", (size_t)(n * c), sizeof *want, (void **)&want));
         for (int64_t e = 0; e < n * c; e++)
             want[e] = (long double)ot_get(x, e) + ot_get(bias, e % c);
-        OT_RUN(t, pt_op_bias_fwd(t->device, t->stream,
-                                 &(pt_op_bias_fwd_t){x->x, bias->x}));
+        ot_part_t p = ot_part_of(n, c);
+        ot_tensor_t *z = ot_copy(t, x, &p);
+        pt_op_bias_fwd_t args = {x->x, bias->x};
+        OT_RUN(t, pt_op_bias_fwd(t->device, t->stream, &args));
         ot_pull(t, x);
         for (int64_t e = 0; e < n * c; e++)
             ot_near(t, ot_get(x, e), want[e], fabsl(want[e]), 0.5);
+        args.x = z->x;
+        args.bias = pt_tensor_slice(bias->x, 0, p.col, p.cols);
+        OT_RUN(t, pt_op_bias_fwd(t->device, t->stream, &args));
+        ot_same_part(t, x, &p, z);
         pt_free(want);
     }
 }
@@ -89,6 +108,12 @@ static void test_bias_bwd(ot_t *t)
                 }
                 ot_near(t, ot_get(dbias, e), want, size, 8);
             }
+            /* Columns elsewhere, all rows. */
+            ot_part_t p = {.row = c > 1, .rows = c - (c > 1)};
+            ot_tensor_t *z = ot_copy(t, old, &p);
+            pt_op_bias_bwd_t part = {pt_tensor_slice(dy->x, 1, p.row, p.rows), z->x};
+            OT_RUN(t, pt_op_bias_bwd(t->device, t->stream, &part));
+            ot_same_part(t, dbias, &p, z);
             ot_reset(t);
         }
 }
@@ -111,6 +136,16 @@ static pt_dropout_t dropout_of(ot_t *t, double p, int64_t n)
                           .site = PT_DROPOUT_FFN_OUT,
                           .sample = sample->x,
                           .place = place->x};
+}
+
+/* The same of a part of the rows and columns. */
+static pt_dropout_t dropout_part(const pt_dropout_t *whole, const ot_part_t *p)
+{
+    pt_dropout_t drop = *whole;
+    drop.sample = pt_tensor_slice(drop.sample, 0, p->row, p->rows);
+    drop.place = pt_tensor_slice(drop.place, 0, p->row, p->rows);
+    drop.first_col += p->col;
+    return drop;
 }
 
 /* Kept by the definition in dropout.h, from the written formula. */
@@ -143,6 +178,11 @@ static void test_dropout(ot_t *t)
             long double want = keep ? ot_get(x, e) / 0.7L : 0;
             ot_near(t, ot_get(y, e), want, fabsl(want) + 1e-30L, 1.5);
         }
+        ot_part_t p = ot_part_of(n, c);
+        ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
+        pt_op_dropout_t part = {ot_slice(x, &p), z->x, dropout_part(&drop, &p)};
+        OT_RUN(t, pt_op_dropout(t->device, t->stream, &part));
+        ot_same_part(t, y, &p, z);
         drop.p = 0;
         OT_RUN(t, pt_op_dropout(t->device, t->stream,
                                 &(pt_op_dropout_t){x->x, y->x, drop}));
@@ -184,6 +224,12 @@ static void test_residual(ot_t *t)
                 ot_near(t, ot_get(y, e), ot_get(x, e) + part,
                         fabsl(part) + fabs(ot_get(x, e)), 2);
             }
+            ot_part_t p = ot_part_of(n, c);
+            ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
+            pt_op_residual_t part = {ot_slice(x, &p), ot_slice(branch, &p), z->x,
+                                     dropout_part(&drop, &p)};
+            OT_RUN(t, pt_op_residual(t->device, t->stream, &part));
+            ot_same_part(t, y, &p, z);
             args.y = args.branch;
             OT_RUN(t, pt_op_residual(t->device, t->stream, &args));
             ot_pull(t, branch);
@@ -213,9 +259,10 @@ static void test_embed_fwd(ot_t *t)
             ot_tensor_t *old = OT_NEW(t, t->type, OT_ZERO, n, c);
             for (int64_t e = 0; accumulate && e < n * c; e++)
                 ot_set(old, e, ot_get(y, e));
-            OT_RUN(t, pt_op_embed_fwd(t->device, t->stream,
-                                      &(pt_op_embed_fwd_t){index->x, table->x, y->x,
-                                                           first, accumulate}));
+            ot_part_t p = ot_part_of(n, c);
+            ot_tensor_t *z = ot_copy(t, y, &p);
+            pt_op_embed_fwd_t args = {index->x, table->x, y->x, first, accumulate};
+            OT_RUN(t, pt_op_embed_fwd(t->device, t->stream, &args));
             ot_pull(t, y);
             for (int64_t e = 0; e < n * c; e++) {
                 int64_t at = (int64_t)ot_get(index, e / c) - first;
@@ -224,6 +271,11 @@ static void test_embed_fwd(ot_t *t)
                     want += ot_get(table, at * c + e % c);
                 ot_near(t, ot_get(y, e), want, fabsl(want) + 1e-30L, 0.5);
             }
+            args.index = pt_tensor_slice(index->x, 0, p.row, p.rows);
+            args.table = pt_tensor_slice(table->x, 1, p.col, p.cols);
+            args.y = z->x;
+            OT_RUN(t, pt_op_embed_fwd(t->device, t->stream, &args));
+            ot_same_part(t, y, &p, z);
             ot_reset(t);
         }
 }
@@ -248,6 +300,16 @@ static void test_embed_bwd(ot_t *t)
                 }
             ot_near(t, ot_get(dtable, e), in_order, 1, 0);
         }
+        /* Rows in two calls, columns elsewhere. */
+        ot_part_t p = {.rows = rows, .col = c > 1, .cols = c - (c > 1)};
+        ot_tensor_t *z = ot_part(t, dtable, &p, OT_ZERO);
+        for (int64_t from = 0; from < n; from += n / 2) {
+            ot_part_t half = {from, n / 2, p.col, p.cols};
+            pt_op_embed_bwd_t part = {pt_tensor_slice(index->x, 0, from, n / 2),
+                                      ot_slice(dy, &half), z->x, first};
+            OT_RUN(t, pt_op_embed_bwd(t->device, t->stream, &part));
+        }
+        ot_same_part(t, dtable, &p, z);
         ot_reset(t);
     }
 }

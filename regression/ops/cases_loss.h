@@ -108,6 +108,13 @@ static void test_cross_entropy_fwd(ot_t *t)
         }
         ot_near(t, ot_get(a.loss, r), want, size, ot_get(a.mask, r) != 0 ? 4 : 0);
     }
+    ot_part_t p = ot_rows_of(65, 1);
+    ot_tensor_t *z = ot_part(t, a.loss, &p, OT_POISON);
+    pt_op_cross_entropy_fwd_t part = {ot_slice(a.maximum, &p), ot_slice(a.sum, &p),
+                                      ot_slice(a.target, &p), ot_slice(a.mask, &p),
+                                      z->x};
+    OT_RUN(t, pt_op_cross_entropy_fwd(t->device, t->stream, &part));
+    ot_same_part(t, a.loss, &p, z);
     ot_reset(t);
 }
 
@@ -135,6 +142,26 @@ static void cross_entropy_bwd(ot_t *t, const loss_case_t *a, double scale)
     ot_pull(t, a->logits);
 }
 
+/* Some rows and columns of the logits before: the same bits. */
+static void cross_entropy_part(ot_t *t, const loss_case_t *a, const loss_case_t *before,
+                               double scale)
+{
+    ot_part_t p = ot_part_of(a->rows, a->cols);
+    ot_tensor_t *z = ot_copy(t, before->logits, &p);
+    pt_op_cross_entropy_bwd_t args = {
+        z->x,
+        ot_slice(a->label, &p),
+        ot_slice(a->mask, &p),
+        ot_slice(a->maximum, &p),
+        ot_slice(a->sum, &p),
+        a->first + p.col,
+        a->vocab,
+        scale,
+    };
+    OT_RUN(t, pt_op_cross_entropy_bwd(t->device, t->stream, &args));
+    ot_same_part(t, a->logits, &p, z);
+}
+
 static void test_cross_entropy_bwd(ot_t *t)
 {
     double scale = 0.37;
@@ -157,6 +184,7 @@ static void test_cross_entropy_bwd(ot_t *t)
         for (int64_t e = 0; e < 5 * c; e++)
             ot_set(old.logits, e, ot_get(a.logits, e));
         cross_entropy_bwd(t, &a, scale);
+        cross_entropy_part(t, &a, &old, scale);
         for (int64_t e = 0; e < 5 * c; e++) {
             long double maximum, sum, exact = 0;
             int64_t r = e / c, at = (int64_t)ot_get(a.label, r);

@@ -140,6 +140,23 @@ static pt_op_norm_bwd_input_t norm_bwd_args(const norm_case_t *a, bool accumulat
                                     a->kind,           accumulate};
 }
 
+/* Some rows alone, in other memory: the same bits. */
+static void norm_bwd_rows(ot_t *t, const norm_case_t *a,
+                          const pt_op_norm_bwd_input_t *whole)
+{
+    pt_op_norm_bwd_input_t args = *whole;
+    ot_part_t p = ot_rows_of(a->x->x.shape[0], a->cols);
+    ot_tensor_t *z = ot_part(t, a->dx, &p, OT_POISON);
+    args.dy = ot_slice(a->dy, &p);
+    args.x = ot_slice(a->x, &p);
+    if (args.mean.data)
+        args.mean = pt_tensor_slice(args.mean, 0, p.row, p.rows);
+    args.rstd = pt_tensor_slice(args.rstd, 0, p.row, p.rows);
+    args.dx = z->x;
+    OT_RUN(t, pt_op_norm_bwd_input(t->device, t->stream, &args));
+    ot_same_part(t, a->dx, &p, z);
+}
+
 static void test_norm_bwd_input(ot_t *t)
 {
     for (int s = 0; s < SIZES; s++)
@@ -156,6 +173,7 @@ static void test_norm_bwd_input(ot_t *t)
             if (sizes[s] > 1)
                 ot_differences(t, a.x, a.dx, a.dy, a.y, norm_forward, &forward);
             norm_forward(t, &forward); /* differences leave other statistics */
+            norm_bwd_rows(t, &a, &args);
             ot_tensor_t *old = a.dx;
             a.dx = ot_make(t, t->type, a.x->x.ndim, a.x->x.shape, OT_ZERO);
             for (int64_t e = 0; e < a.rows * a.cols; e++)
@@ -172,6 +190,32 @@ static void test_norm_bwd_input(ot_t *t)
             ot_same_bits(t, a.dy, 0, old, 0, a.rows * a.cols);
             ot_reset(t);
         }
+}
+
+/* All rows, columns elsewhere: the same bits. `old`: dweight and dbias before. */
+static void norm_weight_columns(ot_t *t, const norm_case_t *a,
+                                const pt_op_norm_bwd_weight_t *whole,
+                                const ot_tensor_t *old)
+{
+    pt_op_norm_bwd_weight_t args = *whole;
+    ot_part_t p = {.row = a->cols > 1, .rows = a->cols - (a->cols > 1)};
+    ot_part_t in = {.rows = a->x->x.shape[0], .col = p.row, .cols = p.rows};
+    ot_tensor_t *dweight = ot_part(t, a->dweight, &p, OT_ZERO);
+    ot_tensor_t *dbias = ot_part(t, a->dbias, &p, OT_ZERO);
+    for (int64_t i = 0; i < p.rows; i++) {
+        ot_set(dweight, i, ot_get(old, p.row + i));
+        ot_set(dbias, i, ot_get(old, a->cols + p.row + i));
+    }
+    ot_push(t, dweight);
+    ot_push(t, dbias);
+    args.dy = ot_slice(a->dy, &in);
+    args.x = ot_slice(a->x, &in);
+    args.dweight = dweight->x;
+    args.dbias = args.dbias.data ? dbias->x : args.dbias;
+    OT_RUN(t, pt_op_norm_bwd_weight(t->device, t->stream, &args));
+    ot_same_part(t, a->dweight, &p, dweight);
+    if (args.dbias.data)
+        ot_same_part(t, a->dbias, &p, dbias);
 }
 
 static void norm_weight_case(ot_t *t, pt_norm_t kind, int64_t n, int64_t c, bool heads)
@@ -206,6 +250,7 @@ static void norm_weight_case(ot_t *t, pt_norm_t kind, int64_t n, int64_t c, bool
         ot_near(t, ot_get(a.dweight, i), weight, size, 16);
         ot_near(t, ot_get(a.dbias, i), bias, plain, 8);
     }
+    norm_weight_columns(t, &a, &args, old);
     /* Weights enter linearly: differences of the forward see the same sums. */
     ot_tensor_t *gradient = OT_DENSE(t, t->type, OT_ZERO, c);
     for (int64_t i = 0; i < c; i++)

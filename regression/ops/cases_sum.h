@@ -14,9 +14,17 @@ static void test_ordered_sum(ot_t *t)
                 ot_tensor_t *old = OT_DENSE(t, t->type, OT_ZERO, n);
                 for (int64_t e = 0; accumulate && e < n; e++)
                     ot_set(old, e, ot_get(dst, e));
-                OT_RUN(t, pt_op_ordered_sum(
-                              t->device, t->stream,
-                              &(pt_op_ordered_sum_t){src->x, dst->x, accumulate}));
+                ot_part_t p = ot_rows_of(n, 1);
+                ot_part_t in = {.rows = parts, .col = p.row, .cols = p.rows};
+                int64_t pad = t->pad;
+                t->pad = 0;
+                ot_tensor_t *z = ot_copy(t, dst, &p), *from = ot_copy(t, src, &in);
+                t->pad = pad;
+                pt_op_ordered_sum_t args = {from->x, z->x, accumulate};
+                OT_RUN(t, pt_op_ordered_sum(t->device, t->stream, &args));
+                args.src = src->x;
+                args.dst = dst->x;
+                OT_RUN(t, pt_op_ordered_sum(t->device, t->stream, &args));
                 ot_pull(t, dst);
                 for (int64_t e = 0; e < n; e++) {
                     bool wide = t->type == PT_F64; /* every step rounded to T */
@@ -28,6 +36,7 @@ static void test_ordered_sum(ot_t *t)
                     want = accumulate ? ot_get(old, e) + want : want;
                     ot_near(t, ot_get(dst, e), wide ? want : (float)want, 1, 0);
                 }
+                ot_same_part(t, dst, &p, z);
                 ot_reset(t);
             }
 }
@@ -114,6 +123,8 @@ static void test_adamw(ot_t *t)
             w->x,       m->x, v->x, g->x, s % 2 ? copy->x : (pt_tensor_t){0},
             lr,         b1,   b2,   eps,  decay,
             grad_scale, s + 1};
+        ot_part_t p = ot_rows_of(n, 1);
+        ot_tensor_t *part[] = {ot_copy(t, w, &p), ot_copy(t, m, &p), ot_copy(t, v, &p)};
         OT_RUN(t, pt_op_adamw(t->device, t->stream, &args));
         ot_pull(t, w);
         ot_pull(t, m);
@@ -136,6 +147,15 @@ static void test_adamw(ot_t *t)
             ot_near(t, ot_get(w, e), weight * (1 - (long double)lr * decay) - step,
                     fabsl(weight) + 8 * fabsl(step) + lr, 4);
         }
+        args.weight = part[0]->x;
+        args.exp_avg = part[1]->x;
+        args.exp_avg_sq = part[2]->x;
+        args.grad = ot_slice(g, &p);
+        args.compute = (pt_tensor_t){0};
+        OT_RUN(t, pt_op_adamw(t->device, t->stream, &args));
+        ot_same_part(t, w, &p, part[0]);
+        ot_same_part(t, m, &p, part[1]);
+        ot_same_part(t, v, &p, part[2]);
         ot_reset(t);
     }
 }
@@ -160,6 +180,19 @@ static void test_digest(ot_t *t)
         memcpy(&got, sum->host + sum->first, sizeof got);
         if (got != want)
             ot_fail(t, "another digest of %lld columns", (long long)c);
+        /* In two calls, by rows. */
+        ot_set(sum, 0, 12345);
+        ot_push(t, sum);
+        for (int64_t row = 0; row < n; row += 2) {
+            ot_part_t p = {.row = row, .rows = row ? 1 : 2, .cols = c};
+            pt_op_digest_t part = {ot_slice(x, &p), sum->x, id, first + row * pitch,
+                                   pitch};
+            OT_RUN(t, pt_op_digest(t->device, t->stream, &part));
+        }
+        ot_pull(t, sum);
+        memcpy(&got, sum->host + sum->first, sizeof got);
+        if (got != want)
+            ot_fail(t, "another digest of %lld columns in two calls", (long long)c);
         ot_reset(t);
     }
 }

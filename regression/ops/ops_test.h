@@ -232,6 +232,69 @@ static void ot_same_bits(ot_t *t, const ot_tensor_t *a, int64_t from_a,
         }
 }
 
+/* Rows and columns (last dimension) inside a tensor: where an element stands in a vector, in its
+ * row and in memory is another matter in a call on a part. */
+typedef struct ot_part {
+    int64_t row, rows, col, cols;
+} ot_part_t;
+
+static ot_part_t ot_rows_of(int64_t n, int64_t c)
+{
+    return (ot_part_t){.row = n / 3, .rows = n - n / 3 - n / 4, .cols = c};
+}
+
+static ot_part_t ot_part_of(int64_t n, int64_t c)
+{
+    ot_part_t p = ot_rows_of(n, c);
+    p.col = c > 1;
+    p.cols = c - p.col;
+    return p;
+}
+
+static pt_tensor_t ot_slice(const ot_tensor_t *x, const ot_part_t *p)
+{
+    pt_tensor_t rows = pt_tensor_slice(x->x, 0, p->row, p->rows);
+    return x->x.ndim > 1 ? pt_tensor_slice(rows, x->x.ndim - 1, p->col, p->cols) : rows;
+}
+
+/* Index in `x` of element e of the part. */
+static int64_t ot_in_whole(const ot_tensor_t *x, const ot_part_t *p, int64_t e)
+{
+    int64_t cols = x->x.shape[x->x.ndim - 1], inner = 1;
+    if (x->x.ndim == 1)
+        return p->row + e;
+    for (int d = 1; d < x->x.ndim - 1; d++)
+        inner *= x->x.shape[d];
+    return (p->row * inner + e / p->cols) * cols + p->col + e % p->cols;
+}
+
+/* A tensor of its own with the shape of the part. */
+static ot_tensor_t *ot_part(ot_t *t, const ot_tensor_t *x, const ot_part_t *p,
+                            ot_fill_t fill)
+{
+    pt_tensor_t shape = ot_slice(x, p);
+    return ot_make(t, x->x.dtype, x->x.ndim, shape.shape, fill);
+}
+
+/* The same with the elements of `x`. */
+static ot_tensor_t *ot_copy(ot_t *t, const ot_tensor_t *x, const ot_part_t *p)
+{
+    ot_tensor_t *copy = ot_part(t, x, p, OT_ZERO);
+    for (int64_t e = 0; e < pt_tensor_count(&copy->x); e++)
+        ot_set(copy, e, ot_get(x, ot_in_whole(x, p, e)));
+    ot_push(t, copy);
+    return copy;
+}
+
+/* Fetches `part`, which must have the bits of that part of `x`. */
+static void ot_same_part(ot_t *t, const ot_tensor_t *x, const ot_part_t *p,
+                         ot_tensor_t *part)
+{
+    ot_pull(t, part);
+    for (int64_t e = 0; e < pt_tensor_count(&part->x); e++)
+        ot_same_bits(t, x, ot_in_whole(x, p, e), part, e, 1);
+}
+
 /* Sum of weight·x over all elements: the scalar of a finite difference. */
 static long double ot_dot(const ot_tensor_t *weight, const ot_tensor_t *x)
 {

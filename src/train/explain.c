@@ -2,6 +2,9 @@
 
 #include <math.h>
 
+/* Flat values of a bucket: pt_bucket_grads or pt_bucket_weights. */
+typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
+
 static pt_status_t is_finite(pt_trainer_t *t, pt_tensor_t x, bool *finite)
 {
     pt_tensor_t host = pt_tensor_slice(t->host_sums, 0, 1, 1);
@@ -14,46 +17,59 @@ static pt_status_t is_finite(pt_trainer_t *t, pt_tensor_t x, bool *finite)
     return PT_OK;
 }
 
-/* First parameter in table order whose gradient is not finite on this rank, -1 if none. */
-static pt_status_t find(pt_trainer_t *t, int *param)
+/* First parameter in table order whose values are not finite on this rank, -1 if none. */
+static pt_status_t find(pt_trainer_t *t, flat_fn flat, int *param)
 {
     *param = -1;
     for (int p = 0; p < t->table.count && *param < 0; p++) {
         int bucket = pt_units_bucket_of(t->units, p);
         pt_tensor_t local = pt_units_local_shape(t->units, p);
         bool finite = true;
-        if (bucket >= 0) {
-            pt_tensor_t grad =
-                pt_tensor_slice(pt_bucket_grads(t->units, bucket), 0,
-                                pt_units_offset(t->units, p), pt_tensor_count(&local));
-            PT_TRY(is_finite(t, grad, &finite));
-        }
+        if (bucket >= 0)
+            PT_TRY(is_finite(t,
+                             pt_tensor_slice(flat(t->units, bucket), 0,
+                                             pt_units_offset(t->units, p),
+                                             pt_tensor_count(&local)),
+                             &finite));
         if (!finite)
             *param = p;
     }
     return PT_OK;
 }
 
-/* The first of all ranks: the sum of a gradient is whole only where its shard is owned. */
-static pt_status_t find_everywhere(pt_trainer_t *t, int *param)
+/* The first of all ranks' by name, NULL if none: an injected or local fault shows on one only. */
+static pt_status_t find_everywhere(pt_trainer_t *t, flat_fn flat, const char **name)
 {
-    pt_status_t status = find(t, param);
-    int64_t first = *param >= 0 ? -(int64_t)*param : -INT64_MAX;
+    int param = -1;
+    pt_status_t status = find(t, flat, &param);
+    int64_t first = param >= 0 ? -(int64_t)param : -INT64_MAX;
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     PT_TRY(pt_comm_max_int64(t->mesh.world, &first, 1));
-    *param = first == -INT64_MAX ? -1 : (int)-first;
+    *name = first == -INT64_MAX ? NULL : t->table.params[-first].part[0].name;
     return PT_OK;
 }
 
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, double loss, double norm)
 {
-    int param = -1;
-    PT_TRY(find_everywhere(t, &param));
-    const pt_param_t *p = param >= 0 ? &t->table.params[param] : NULL;
+    const char *name = NULL;
+    PT_TRY(find_everywhere(t, pt_bucket_grads, &name));
     return PT_FAIL_COMMON(
         PT_NUMERIC,
         "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
         "%s. The weights are those before this step. Lower train.lr, lengthen "
         "train.warmup, or look at the data of this step",
-        (long long)t->step + 1, loss, norm, p ? p->part[0].name : "none");
+        (long long)t->step + 1, loss, norm, name ? name : "none");
+}
+
+pt_status_t pt_train_check_weights(pt_trainer_t *t)
+{
+    const char *name = NULL;
+    PT_TRY(find_everywhere(t, pt_bucket_weights, &name));
+    PT_CHECK_COMMON(
+        name == NULL, PT_NUMERIC,
+        "after step %lld the weights are not finite, first %s: nothing is "
+        "saved. Lower train.lr or lengthen train.warmup, and start again from "
+        "the last checkpoint",
+        (long long)t->step, name);
+    return PT_OK;
 }

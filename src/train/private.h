@@ -21,6 +21,9 @@ int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer, double loss, double norm);
 
+/* Before a save: weights that are not finite would only push good checkpoints out. NUMERIC, common. */
+pt_status_t pt_train_check_weights(pt_trainer_t *trainer);
+
 /* "penta 0.1.0 (revision), HDF5 …, compiler". */
 void pt_train_build_text(char *buffer, size_t size);
 /* "0 host\n1 host\n…" on rank 0, "" elsewhere. Collective. Caller frees with pt_free. */

@@ -59,6 +59,7 @@ static pt_status_t save(run_t *run)
         return PT_OK;
     pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
     PT_TRY(pt_comm_agree(t->mesh.world, ours, false));
+    PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     snprintf(directory, sizeof directory, "%s/checkpoints", c->run.dir);
     pt_checkpoint_path(directory, t->step, path, sizeof path);
