@@ -80,7 +80,7 @@ typedef bool (*pt_want_stop_fn)(void *self);
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
                           pt_step_result_t *out);
 /* Mean validation loss, NaN without validation data. Collective. The stop flag is agreed on every few
- * seconds; *stopped: cut short. */
+ * seconds; *stopped: cut short. Fails: NUMERIC (common) when it is not finite. */
 pt_status_t pt_train_evaluate(pt_trainer_t *trainer, double *loss, bool *stopped);
 
 /* State digest of the weights (sum over owned shards, all ranks). Collective. */

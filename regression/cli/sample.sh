@@ -78,8 +78,12 @@ sample "${warm[@]}" >b
 tap_ok "whole again, it is taken" same whole b
 
 # Weights beyond all bounds: the third step overflows what the fourth would compute.
-train run.dir=wild train.steps=3 train.lr=1000 train.min_lr=1000 train.weight_decay=1000 \
-    train.warmup=0 train.decay=constant train.clip=0 checkpoint.every=3
+wild() {
+    "$PENTA" train "${model[@]}" run.dir=wild train.steps=3 train.lr=1000 train.min_lr=1000 \
+        train.weight_decay=1000 train.warmup=0 train.decay=constant train.clip=0 checkpoint.every=3 \
+        >>log 2>&1
+}
+tap_fails "training that diverged in its last update: exit code 5" 5 wild
 tap_fails "a model that diverged: exit code 5" 5 sample run.dir=wild 2>errors
 tap_ok "... with a reason" grep -q 'not a finite number' errors
 tap_done

@@ -4,9 +4,9 @@
 # named without .c.
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
-folders='src|io|include|cuda|jobs|regression|doc|m4|build-aux'
+named_folders='src|io|include|cuda|jobs|regression|doc|m4|build-aux'
 
-pages() {
+list_pages() {
     for page in README.md CONTRIBUTING.md NEWS.md; do
         if [ -e "$page" ]; then echo "$page"; fi
     done
@@ -15,7 +15,7 @@ pages() {
 
 # The paths page $1 names, from the top of the tree.
 paths_of() {
-    grep -oE "(^|[^A-Za-z0-9_./-])(\.\./)*($folders)/[A-Za-z0-9_./*-]*" "$1" |
+    grep -oE "(^|[^A-Za-z0-9_./-])(\.\./)*($named_folders)/[A-Za-z0-9_./*-]*" "$1" |
         sed -E 's/^[^A-Za-z]*//; s/[.]+$//'
 }
 
@@ -55,7 +55,7 @@ scan() {
         list_keys | sort -u >"$scratch/keys"
         list_identifiers >"$scratch/identifiers"
         sections=$(sed 's/[.].*//' "$scratch/keys" | sort -u | paste -sd '|')
-        pages | while read -r page; do
+        list_pages | while read -r page; do
             check_files "$page"
             grep -oE "(^|[^A-Za-z0-9_./-])(${sections:-none})[.][a-z][a-z0-9_]*" "$page" |
                 sed -E 's/^[^a-z]*//' | grep -vE '[.](c|h|h5|md|sh|json|jsonl|ini|txt|def|lock)$' |

@@ -29,8 +29,8 @@ static void test_cast(ot_t *t)
             }
             ot_part_t p = ot_rows_of(5 * sizes[s], 1);
             ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
-            pt_tensor_t flat = pt_tensor_1d(x->x.data, t->type, PT_MEMORY_DEVICE,
-                                            5 * sizes[s]);
+            pt_tensor_t flat =
+                pt_tensor_1d(x->x.data, t->type, PT_MEMORY_DEVICE, 5 * sizes[s]);
             flat = pt_tensor_slice(flat, 0, p.row, p.rows);
             OT_RUN(t, pt_op_cast(t->device, t->stream, &(pt_op_cast_t){flat, z->x}));
             ot_same_part(t, y, &p, z);

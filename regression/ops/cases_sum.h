@@ -52,6 +52,32 @@ static double tree(const double *x, int n)
     return tree(half, n / 2);
 }
 
+static void sum_add(ot_t *t, const pt_op_sum_t *args, bool square)
+{
+    if (square)
+        OT_RUN(t, pt_op_sum_squares(t->device, t->stream, args));
+    else
+        OT_RUN(t, pt_op_sum(t->device, t->stream, args));
+}
+
+/* Twice x, cut at a block, in another accumulator. */
+static double sum_in_parts(ot_t *t, const ot_tensor_t *x, bool square)
+{
+    ot_tensor_t *bins = OT_DENSE(t, PT_I64, OT_ZERO, PT_SUM_WORDS);
+    int64_t n = x->x.shape[0], cut = n > PT_SUM_BLOCK ? PT_SUM_BLOCK : n;
+    pt_sum_t got;
+    for (int twice = 0; twice < 2; twice++) {
+        pt_op_sum_t args = {pt_tensor_slice(x->x, 0, cut, n - cut), bins->x};
+        sum_add(t, &args, square);
+        args.x = pt_tensor_slice(x->x, 0, 0, cut);
+        sum_add(t, &args, square);
+    }
+    ot_pull(t, bins);
+    memcpy(&got, bins->host + bins->first, sizeof got);
+    got.positive_inf = 0;
+    return pt_sum_value(&got);
+}
+
 static void sum_case(ot_t *t, int64_t n, bool square)
 {
     ot_tensor_t *x = OT_DENSE(t, t->type, OT_RANDOM, n);
@@ -63,10 +89,7 @@ static void sum_case(ot_t *t, int64_t n, bool square)
     ot_push(t, x);
     pt_op_sum_t args = {x->x, bins->x};
     for (int twice = 0; twice < 2; twice++) { /* the accumulator keeps what it had */
-        if (square)
-            OT_RUN(t, pt_op_sum_squares(t->device, t->stream, &args));
-        else
-            OT_RUN(t, pt_op_sum(t->device, t->stream, &args));
+        sum_add(t, &args, square);
         for (int64_t first = 0; first < n; first += PT_SUM_BLOCK) {
             double block[PT_SUM_BLOCK] = {0};
             for (int64_t i = first; i < n && i < first + PT_SUM_BLOCK; i++)
@@ -81,6 +104,7 @@ static void sum_case(ot_t *t, int64_t n, bool square)
         ot_fail(t, "%lld non-finite blocks", (long long)pt_sum_nonfinite(&got));
     got.positive_inf = want.positive_inf = 0;
     ot_near(t, pt_sum_value(&got), pt_sum_value(&want), 1, 0);
+    ot_near(t, sum_in_parts(t, x, square), pt_sum_value(&want), 1, 0);
     ot_reset(t);
 }
 

@@ -85,7 +85,13 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, double *loss, bool *stopped)
     if (status == PT_OK)
         status = fetch(t, &sum);
     PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, status));
-    if (e.valid > 0 && !*stopped)
-        *loss = pt_sum_value(&sum) / (double)e.valid;
+    if (e.valid == 0 || *stopped)
+        return PT_OK;
+    *loss = pt_sum_value(&sum) / (double)e.valid;
+    PT_CHECK_COMMON(
+        isfinite(*loss), PT_NUMERIC,
+        "after step %lld the validation loss is %g: lower train.lr or lengthen "
+        "train.warmup, and start again from an earlier checkpoint",
+        (long long)t->step, *loss);
     return PT_OK;
 }
