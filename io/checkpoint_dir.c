@@ -113,19 +113,22 @@ static void remove_file(const char *path)
         pt_log_all(PT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
-void pt_checkpoint_retain(const char *directory, int64_t keep, int64_t keep_every)
+void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
+                          int64_t keep_every)
 {
     entries_t partial = {0};
     pt_checkpoint_entry_t *published = NULL;
     int count = 0;
+    int64_t kept = 0;
 
     if (scan(directory, ".h5.partial", &partial) != PT_OK ||
         pt_checkpoint_list(directory, &published, &count) != PT_OK)
         pt_error_warn("old checkpoints stay");
     for (int i = 0; i < partial.count; i++)
         remove_file(partial.items[i].path);
-    for (int i = keep < count ? (int)keep : count; i < count; i++)
-        if (keep_every == 0 || published[i].step % keep_every != 0)
+    for (int i = 0; i < count; i++)
+        if (published[i].step <= step && ++kept > keep &&
+            (keep_every == 0 || published[i].step % keep_every != 0))
             remove_file(published[i].path);
     pt_free(published);
     pt_free(partial.items);

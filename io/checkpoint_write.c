@@ -178,10 +178,10 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
     hid_t file;
     pt_status_t status, closed;
 
-    PT_TRY(check_space(writer, strlen(config) + strlen(hosts)));
     if (unlink(writer->partial) != 0)
         PT_CHECK(errno == ENOENT, PT_IO, "%s: is in the way and cannot be removed: %s",
                  writer->partial, strerror(errno));
+    PT_TRY(check_space(writer, strlen(config) + strlen(hosts)));
     PT_TRY(pt_h5_create_file(writer->partial, &file));
     status = create_contents(writer, file, config, hosts);
     closed = pt_h5_close_file(writer->partial, &file);

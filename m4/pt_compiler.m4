@@ -3,6 +3,8 @@ dnl   Does the compiler take FLAGS without a warning?
 dnl PT_COMPILER_FLAGS
 dnl   Sets PT_CFLAGS (always), PT_OPT_CFLAGS (-O2, or -O1 with --enable-debug), PT_KERNEL_OPT_CFLAGS
 dnl   (src/ops/cpu), PT_CPPFLAGS, PT_LDFLAGS. Optimisation flags stay empty when the user gave CFLAGS.
+dnl   -fno-trapping-math lets gcc turn comparisons into selects, so that kernels vectorise without
+dnl   AVX; it changes no bits.
 dnl   Contraction is off because an element's bits must not depend on its position in a loop.
 AC_DEFUN([PT_CHECK_CFLAG], [
   AC_MSG_CHECKING([whether $CC accepts $1])
@@ -27,6 +29,8 @@ AC_DEFUN([PT_COMPILER_FLAGS], [
     [PT_OPT_CFLAGS=-O1; PT_KERNEL_OPT_CFLAGS=-O1
      PT_CPPFLAGS="$PT_CPPFLAGS -DPT_DEBUG=1"],
     [PT_OPT_CFLAGS=-O2; PT_KERNEL_OPT_CFLAGS=-O3])
+  PT_CHECK_CFLAG([-fno-trapping-math],
+    [PT_KERNEL_OPT_CFLAGS="$PT_KERNEL_OPT_CFLAGS -fno-trapping-math"])
   AS_IF([test -n "$pt_user_cflags"], [PT_OPT_CFLAGS=; PT_KERNEL_OPT_CFLAGS=])
   AS_IF([test "x$enable_werror" = xyes], [PT_CFLAGS="$PT_CFLAGS -Werror"])
   AS_IF([test "x$enable_sanitize" != xno], [

@@ -99,8 +99,11 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
  * Caller frees *out with pt_free. */
 pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
                                int *count);
-/* Removes stale .partial files and published ones beyond the newest `keep`, sparing multiples of
- * keep_every (0: none). One rank. Failures are warnings. */
-void pt_checkpoint_retain(const char *directory, int64_t keep, int64_t keep_every);
+/* After `step` was published: removes stale .partial files and, of the published ones up to that
+ * step, those beyond the newest `keep`, sparing multiples of keep_every (0: none). Files of later
+ * steps stay: a run that started again from an older file did not make them, and they must not push
+ * out what it just saved. One rank. Failures are warnings. */
+void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
+                          int64_t keep_every);
 
 #endif

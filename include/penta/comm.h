@@ -18,10 +18,10 @@
  * sum): independent of library, message size and placement. MAX and integer sums are exact.
  *
  * Threads: one thread per engine. All calls are Collective over the named communicator unless
- * said Local. Collective calls complete all their communication even after a local failure and
- * return an agreed status (COMMON), except begin/end, whose failures are local and fatal, as MPI
- * errors are (INTERNAL). Blocking collectives, agree, split and free take their place in the
- * begin order of their communicator: they let its queue go first. After a fatal error
+ * said Local. Agree and exchange return an agreed status (COMMON); all other failures are local and
+ * fatal: arguments, memory in create and split, MPI errors (INTERNAL). Blocking collectives, agree,
+ * split and free take their place in the begin order of their communicator: they let its queue go
+ * first. Whoever frees a communicator has ended its requests. After a fatal error
  * (pt_error_is_fatal) destroy and free release memory only and make no MPI call. */
 #ifndef PENTA_COMM_H
 #define PENTA_COMM_H

@@ -109,7 +109,7 @@ pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], cha
 /* Pure: defaults, then the text. Checks each value by its row, fills model.* from the preset or
  * config.json, then all rules that need no rank count. An archived INI text is such a text too. */
 pt_status_t pt_config_parse(const char *gathered, pt_config_t *out);
-/* Rules that involve the number of ranks (what must divide what). Pure but for a warning. */
+/* Rules that involve the number of ranks (what must divide what). Pure. */
 pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks);
 /* Sets one value as the command line would ("train.steps", "10"). Pure; for tests and tools. */
 pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,

@@ -5,12 +5,15 @@
  * cost and forwards; the slot `NAME` of the kernel table pt_kernels_t; a row in the tests.
  *
  * For all ops: device tensors; floating operands of one op share their dtype T unless said;
- * statistics, losses and sums have type A = pt_dtype_accumulator(T). Rows are the leading
- * dimension; inner stride 1, outer strides free unless "dense" is said. Outputs are written in
- * full, and never alias inputs unless "in place" is said; "(+=)" adds to what is there. An
- * element's bits depend on its operands only, never on its position, the number of threads or
- * the split of rows over calls (gemm apart: see there). Arguments are copied before the call returns; the work may run
- * later, in stream order. Optional tensors have data NULL.
+ * statistics, losses and sums have type A = pt_dtype_accumulator(T). What is summed further (gemm's
+ * c, dweight, dbias, dtable, attention's o, dq, dk, dv, adamw's grad) may be T or A where the
+ * dtype row of ops.def allows it on a backend; the rows of fp64 and fp32 take T, which is A there.
+ * Rows are the leading dimension; inner stride 1, outer strides free unless "dense" is said.
+ * Outputs are written in full, and never alias inputs unless "in place" is said; "(+=)" adds to
+ * what is there. An element's bits depend on its operands only, never on its position, the number
+ * of threads or the split of rows over calls (gemm apart: see there; a sum over rows is over those
+ * of the call). Arguments are copied before the call returns; the work may run later, in stream
+ * order. Optional tensors have data NULL. Scratch comes from the stream: pt_device_set_workspace.
  * Fails: INTERNAL (local) on a violated contract; device errors as the backend says. */
 #ifndef PENTA_OPS_H
 #define PENTA_OPS_H
@@ -37,7 +40,7 @@ typedef struct pt_op_add {
 } pt_op_add_t;
 
 /* c[M,N] = op(a)·op(b), or (+=); op transposes when asked. a, b, c are 2-D with any row stride.
- * Accumulation in A. One op is one BLAS call: cutting it, or its number of threads, may change
+ * c: T or A. Accumulation in A. One op is one BLAS call: cutting it, or its number of threads, may change
  * bits, so callers fix the cut. */
 typedef struct pt_op_gemm {
     pt_tensor_t a, b, c;
@@ -52,7 +55,8 @@ typedef struct pt_op_embed_fwd {
     bool accumulate;
 } pt_op_embed_fwd_t;
 
-/* dtable[index - first_row, :] (+=) dy, rows in ascending order; rows elsewhere are skipped. */
+/* dtable[index - first_row, :] (+=) dy, rows in ascending order; rows elsewhere are skipped.
+ * dtable: T or A. */
 typedef struct pt_op_embed_bwd {
     pt_tensor_t index, dy, dtable;
     int64_t first_row;
@@ -78,8 +82,8 @@ typedef struct pt_op_norm_bwd_input {
     bool accumulate;
 } pt_op_norm_bwd_input_t;
 
-/* dweight (+=) sum over rows dy·x̂, dbias (+=) sum dy (optional). Rows are summed in A in a fixed
- * order over all rows of the call. */
+/* dweight (+=) sum over rows dy·x̂, dbias (+=) sum dy (optional), T or A. Rows are summed in A in a
+ * fixed order over all rows of the call. */
 typedef struct pt_op_norm_bwd_weight {
     pt_tensor_t dy, x, mean, rstd, dweight, dbias;
     pt_norm_t kind;
@@ -90,7 +94,7 @@ typedef struct pt_op_bias_fwd {
     pt_tensor_t x, bias;
 } pt_op_bias_fwd_t;
 
-/* dbias[C] (+=) column sums of dy[n,C], in A, rows in a fixed order. */
+/* dbias[C] (+=) column sums of dy[n,C], summed in A, rows in a fixed order. dbias: T or A. */
 typedef struct pt_op_bias_bwd {
     pt_tensor_t dy, dbias;
 } pt_op_bias_bwd_t;
@@ -142,7 +146,7 @@ typedef struct pt_attention_shape {
 
 /* o = softmax(scale·q·kᵀ + mask)·v, block by block with running maximum and sum (Dao et al. 2022,
  * alg. 1; Milakov, Gimelshein 2018), and lse = log of the sum, natural, A, dense [n,H]. q: [n,H,D],
- * k: [m,K,D], v: [m,K,Dv], o: [n,H,Dv]; H a multiple of K, head h uses KV head h/(H/K). A query
+ * k: [m,K,D], v: [m,K,Dv], o: [n,H,Dv], T or A; H a multiple of K, head h uses KV head h/(H/K). A query
  * that sees nothing gives o = 0, lse = -inf. With dropout, kept probabilities are scaled; lse is
  * without. */
 typedef struct pt_op_attention_fwd {
@@ -151,7 +155,7 @@ typedef struct pt_op_attention_fwd {
     pt_dropout_t dropout;
 } pt_op_attention_fwd_t;
 
-/* dq, dk, dv of the above, overwritten, given do, o and lse *of the whole sequence* (merged): with
+/* dq, dk, dv of the above, T or A, overwritten, given do, o and lse *of the whole sequence* (merged): with
  * `accumulate` they are added to instead, for rings of key blocks. */
 typedef struct pt_op_attention_bwd {
     pt_tensor_t q, k, v, o, lse, do_, dq, dk, dv;

@@ -47,7 +47,6 @@ typedef struct pt_trainer {
     pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
     void *op_workspace;               /* scratch of the ops on `stream` */
     void *snapshot;                   /* host: one bucket's shard, for files */
-    int64_t snapshot_bytes;
     pt_where_t where;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
@@ -72,16 +71,19 @@ typedef struct pt_step_result {
     double step_sec, data_sec, comm_sec;
 } pt_step_result_t;
 
-/* This rank's wish to stop, asked when a step's work is done, just before ranks exchange wishes. */
+/* This rank's wish to stop, asked when a step's work is done, just before ranks exchange wishes, and
+ * every few seconds of an evaluation. */
 typedef bool (*pt_want_stop_fn)(void *self);
 
 /* One step. Collective. want_stop NULL: never. Fails: NUMERIC (common): non-finite loss or norm, naming
  * where; the weights are then those before the step. */
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
                           pt_step_result_t *out);
-/* Mean validation loss, NaN without validation data. Collective. The stop flag is agreed on every few
- * seconds; *stopped: cut short. Fails: NUMERIC (common) when it is not finite. */
-pt_status_t pt_train_evaluate(pt_trainer_t *trainer, double *loss, bool *stopped);
+/* Mean validation loss, NaN without validation data. Collective. Wishes to stop are agreed on every
+ * few seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails: NUMERIC (common) when it is
+ * not finite. */
+pt_status_t pt_train_evaluate(pt_trainer_t *trainer, pt_want_stop_fn want_stop,
+                              void *self, double *loss, bool *stopped);
 
 /* State digest of the weights (sum over owned shards, all ranks). Collective. */
 pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
@@ -100,7 +102,7 @@ typedef struct pt_resumed {
     double loss;
 } pt_resumed_t;
 /* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only
- * damaged ones: IO), a named file, or none. Collective. */
+ * damaged ones: IO), a named file, or none (CONFIG when `directory` holds a later one). Collective. */
 pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory,
                             pt_resumed_t *out);
 

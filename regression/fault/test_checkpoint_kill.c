@@ -58,7 +58,7 @@ static pt_status_t save(pt_comm_t *world, int64_t step)
     }
     PT_TRY(pt_checkpoint_publish(writer, status, &header, 1));
     if (rank == 0)
-        pt_checkpoint_retain("ck", KEEP, 0);
+        pt_checkpoint_retain("ck", step, KEEP, 0);
     return PT_OK;
 }
 

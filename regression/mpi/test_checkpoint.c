@@ -326,7 +326,7 @@ static void test_incomplete(void)
 static void test_directory(void)
 {
     static const int64_t steps[] = {10, 100000000, 30, 20, 40};
-    static const int64_t kept[] = {100000000, 40, 20};
+    static const int64_t kept[] = {100000000, 40, 30, 20};
     pt_checkpoint_entry_t *list = NULL;
     char path[4096];
     int count = -1;
@@ -339,9 +339,9 @@ static void test_directory(void)
         fclose(fopen("dir/step_00000050.h5.partial", "w"));
         fclose(fopen("dir/step_5.h5", "w"));
         fclose(fopen("dir/step_00000060.h5.old", "w"));
-        pt_checkpoint_retain("dir", 2, 20);
-        ok = pt_checkpoint_list("dir", &list, &count) == PT_OK && count == 3;
-        for (int i = 0; i < 3 && ok; i++)
+        pt_checkpoint_retain("dir", 30, 1, 20);
+        ok = pt_checkpoint_list("dir", &list, &count) == PT_OK && count == 4;
+        for (int i = 0; i < 4 && ok; i++)
             ok = list[i].step == kept[i];
         ok = ok && strcmp(list[0].path, "dir/step_100000000.h5") == 0;
         pt_free(list);
@@ -350,7 +350,8 @@ static void test_directory(void)
              access("dir/step_00000060.h5.old", F_OK) == 0;
         ok = ok && pt_checkpoint_list("none", &list, &count) == PT_OK && count == 0;
     }
-    tap_all(ok, "newest two and multiples of 20 are kept, strangers left alone");
+    tap_all(ok,
+            "newest, multiples of 20 and later steps are kept, strangers left alone");
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OT_MAX_TENSORS = 256, OT_GUARD = 64, OT_WORKSPACE = 1 << 20 };
+enum { OT_MAX_TENSORS = 256, OT_GUARD = 64, OT_WORKSPACE = 3 << 16 };
 
 typedef enum ot_fill { OT_RANDOM, OT_ZERO, OT_POISON } ot_fill_t;
 

@@ -233,15 +233,16 @@ static void check_resume(void)
     b = a;
     pt_config_set(&b, "train.lr", "0.5", "test");
     pt_config_set(&b, "run.dir", "elsewhere", "test");
+    pt_config_set(&b, "data.path", "moved.txt", "test");
     tap_ok(pt_config_check_resume(&b, ini) == PT_OK, "free options may change");
     pt_config_set(&b, "train.seed", "7", "x.ini:3");
     pt_config_set(&b, "model.layers", "9", "command line");
-    pt_config_set(&b, "data.path", "other.txt", "command line");
+    pt_config_set(&b, "data.split", "0.5,0.5", "command line");
     tap_ok(pt_config_check_resume(&b, ini) == PT_CONFIG, "fixed options may not");
     text = pt_error_last()->text;
     tap_ok(strstr(text, "train.seed: now 7 (x.ini:3), checkpoint 1") &&
                strstr(text, "model.layers: now 9 (command line), checkpoint 8") &&
-               strstr(text, "data.path: now other.txt"),
+               strstr(text, "data.split: now 0.5,0.5"),
            "all that differ are listed (%zu bytes)", strlen(text));
     pt_error_clear();
     tap_ok(pt_config_check_resume(&a, "[model]\nexperts = 4\n") == PT_CONFIG &&

@@ -56,7 +56,7 @@ static const struct {
     {"steps=1", {"steps: no such option", "maybe: train.steps?"}},
     {"model.sequence=9", {"maybe: train.sequence?"}},
     {"frobnicate=1", {"frobnicate: no such option", "--help"}},
-    {"=1", {"no such option"}},
+    {"=1", {"=1: not section.key=value"}},
     {"train.steps", {"train.steps: not section.key=value"}},
     {"--steps=3", {"--steps=3", "train.steps=100"}},
     {"train.steps=abc",

@@ -3,7 +3,7 @@
  *   engine.c    communicators, pools, layout        request.c  the state machine
  *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
  *   collect.c   small blocking collectives          ledger.c   what was sent
- *   wait.c      how to be idle                      wire*.c    MPI, serial, dry */
+ *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry */
 #ifndef PT_COMM_PRIVATE_H
 #define PT_COMM_PRIVATE_H
 
@@ -131,7 +131,7 @@ typedef struct pt_idle {
 void pt_wait_idle(pt_idle_t *idle, uint64_t moves);
 /* From the hook below the MPI library: its progress engine was polled and moved or not. */
 void pt_wait_polled(bool moved);
-/* Ranks on this host; decides how early to sleep. */
-void pt_wait_set_ranks(int ranks_on_host);
+/* Ranks on this host and the cores they may use together; decides how early to sleep. */
+void pt_wait_set_ranks(int ranks_on_host, int cores);
 
 #endif

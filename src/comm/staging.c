@@ -137,7 +137,7 @@ pt_status_t pt_staging_release(pt_request_t *request)
         place = &(*place)->next;
     if (*place)
         *place = request->segment.next;
-    if (request->staged && request->marked && request->stage_recv)
+    if (request->staged && request->marked)
         PT_TRY(guard(engine, request));
     request->segment.bytes = 0;
     return PT_OK;

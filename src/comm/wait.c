@@ -14,14 +14,9 @@ static _Thread_local int blocking;
 static _Thread_local int hook_polls;
 static _Thread_local uint64_t hook_moves;
 
-void pt_wait_set_ranks(int ranks_on_host)
+void pt_wait_set_ranks(int ranks_on_host, int cores)
 {
-    cpu_set_t cores;
-
-    CPU_ZERO(&cores);
-    if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-        polls_before_sleep =
-            ranks_on_host <= CPU_COUNT(&cores) ? SLEEP_ROOMY : SLEEP_CROWDED;
+    polls_before_sleep = ranks_on_host <= cores ? SLEEP_ROOMY : SLEEP_CROWDED;
 }
 
 static void pause_after(int polls)

@@ -1,9 +1,11 @@
 /* The wire over MPI: the only file of src/comm that calls it. */
 #include "penta/alloc.h"
+#include "src/comm/mpi3.h"
 #include "src/comm/private.h"
 
-#include <mpi.h>
 #include <dlfcn.h>
+#include <mpi.h>
+#include <sched.h>
 #include <string.h>
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "a ticket holds a request");
@@ -15,6 +17,7 @@ enum { PIECE_BYTES = 1 << 30 };
 typedef struct mpi_group {
     pt_wire_group_t group;
     MPI_Comm comm;
+    pt_mpi_room_t room;
 } mpi_group_t;
 
 static pt_status_t check(int code, const char *what)
@@ -56,7 +59,7 @@ static pt_status_t fill_group(mpi_group_t *group)
     TRY_MPI(MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(group->comm, &group->group.rank));
     TRY_MPI(MPI_Comm_size(group->comm, &group->group.size));
-    return PT_OK;
+    return pt_mpi_room_open(group->group.size, &group->room);
 }
 
 static pt_status_t split(mpi_group_t *parent, pt_comm_place_t place, const char *name,
@@ -102,6 +105,7 @@ static void mpi_free_group(pt_wire_t *wire, pt_wire_group_t *group)
         MPI_Comm_free(&g->comm);
         pt_comm_blocking_end();
     }
+    pt_free(g->room.values);
     pt_free(g);
 }
 
@@ -165,23 +169,33 @@ static pt_status_t start_all_gather(const mpi_group_t *group,
     return PT_OK;
 }
 
-static pt_status_t start_all_to_all(const mpi_group_t *group,
-                                    const pt_wire_move_t *move, MPI_Request *request)
+static pt_status_t start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
+                                 MPI_Request *request)
+{
+    MPI_Datatype type = carrier(move->dtype);
+    pt_mpi_blocks_t blocks = {0};
+
+    PT_TRY(pt_mpi_blocks(&group->room, group->group.size, move, &blocks));
+    TRY_MPI(MPI_Ialltoallv_c(move->send, blocks.send_counts, blocks.send_starts, type,
+                             move->recv, blocks.recv_counts, blocks.recv_starts, type,
+                             group->comm, request));
+    return PT_OK;
+}
+
+static pt_status_t start_all_to_all(mpi_group_t *group, const pt_wire_move_t *move,
+                                    MPI_Request *request)
 {
     MPI_Datatype type = carrier(move->dtype);
     const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
 
     if (move->send_counts)
-        TRY_MPI(MPI_Ialltoallv_c(move->send, move->send_counts, move->send_starts, type,
-                                 move->recv, move->recv_counts, move->recv_starts, type,
-                                 group->comm, request));
-    else
-        TRY_MPI(MPI_Ialltoall_c(send, move->count, type, move->recv, move->count, type,
-                                group->comm, request));
+        return start_unequal(group, move, request);
+    TRY_MPI(MPI_Ialltoall_c(send, move->count, type, move->recv, move->count, type,
+                            group->comm, request));
     return PT_OK;
 }
 
-static pt_status_t start(const mpi_group_t *group, const pt_wire_move_t *move,
+static pt_status_t start(mpi_group_t *group, const pt_wire_move_t *move,
                          MPI_Request *request)
 {
     MPI_Datatype type = carrier(move->dtype);
@@ -226,9 +240,10 @@ static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
     pt_wire_move_t piece = ticket->move;
 
     (void)wire;
-    PT_CHECK(left <= most * PT_WIRE_PIECES, PT_INTERNAL,
+    PT_CHECK(left <= most * PT_WIRE_PIECES && most <= PT_MPI_MOST, PT_INTERNAL,
              "a transfer of %lld elements: at most %lld at once", (long long)left,
-             (long long)(most * PT_WIRE_PIECES));
+             (long long)(goes_in_pieces(&ticket->move) ? most * PT_WIRE_PIECES
+                                                       : PT_MPI_MOST));
     ticket->pieces = 0;
     do {
         MPI_Request request = MPI_REQUEST_NULL;
@@ -273,6 +288,8 @@ static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *don
             PT_TRY(check_length(&ticket->move, &status));
         ticket->pieces--;
     }
+    if (ticket->move.send_counts)
+        ((mpi_group_t *)ticket->group)->room.busy = false;
     *done = true;
     return PT_OK;
 }
@@ -296,9 +313,23 @@ static const pt_wire_ops_t mpi_ops = {
     .abort = mpi_abort,
 };
 
+/* Of all ranks together: a launcher may have bound each to a core of its own. */
+static pt_status_t count_cores(MPI_Comm host, int *out)
+{
+    cpu_set_t cores;
+
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        CPU_ZERO(&cores);
+    TRY_MPI(MPI_Allreduce(MPI_IN_PLACE, &cores, (int)sizeof cores, MPI_BYTE, MPI_BOR,
+                          host));
+    *out = CPU_COUNT(&cores);
+    return PT_OK;
+}
+
 static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, int *ranks_on_host)
 {
     MPI_Comm host;
+    int cores = 0;
 
     TRY_MPI(MPI_Comm_dup(comm, &world->comm));
     PT_TRY(fill_group(world));
@@ -306,7 +337,8 @@ static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, int *ranks_on_h
     TRY_MPI(MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
                                 &host));
     TRY_MPI(MPI_Comm_size(host, ranks_on_host));
-    pt_wait_set_ranks(*ranks_on_host);
+    PT_TRY(count_cores(host, &cores));
+    pt_wait_set_ranks(*ranks_on_host, cores);
     TRY_MPI(MPI_Comm_free(&host));
     return PT_OK;
 }
@@ -331,6 +363,8 @@ pt_status_t pt_wire_open_mpi(void *mpi_comm_pointer, pt_wire_t **out)
     *out = wire;
     return PT_OK;
 release:
+    if (world)
+        pt_free(world->room.values);
     pt_free(world);
     pt_free(wire);
     return status;

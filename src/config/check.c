@@ -1,7 +1,6 @@
 /* All rules between options, and the texts that have a syntax of their own. Each message names the
  * values, where they came from, and the nearest that works. */
 #include "src/config/private.h"
-#include "penta/log.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -375,23 +374,12 @@ static pt_status_t check_axes(const pt_config_t *config, int ranks)
 
 pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks)
 {
-    char cited[2][PT_CITED];
-    int64_t replicas, share;
+    char cited[1][PT_CITED];
 
     if (ranks < 1)
         return FAIL("%d ranks: at least 1 is needed", ranks);
     if (config->parallel.ranks != 0 && config->parallel.ranks != ranks)
         return FAIL("%s, but there are %d ranks: leave it out, it is for penta plan",
                     CITE(0, parallel, ranks), ranks);
-    PT_TRY(check_axes(config, ranks));
-    replicas = ranks / (config->parallel.tensor * config->parallel.context *
-                        config->parallel.pipeline);
-    share = (config->train.global_batch + replicas - 1) / replicas;
-    if (config->train.micro_batch > share)
-        pt_log_root(PT_LOG_WARN,
-                    "%s is more than the %lld sequences of a replica (%s over %lld): "
-                    "the rest is computed for nothing",
-                    CITE(0, train, micro_batch), (long long)share,
-                    CITE(1, train, global_batch), (long long)replicas);
-    return PT_OK;
+    return check_axes(config, ranks);
 }

@@ -3,7 +3,7 @@
  *   \001file NAME           the file's bytes follow
  *   \001environment         lines section.key=value
  *   \001command line        lines section.key=value
- *   \001json NAME           the bytes of config.json, up to the end
+ *   \001json                the bytes of config.json, up to the end
  *
  * in the order of precedence. Text before any block is INI text, so an archived configuration is
  * itself a gathered text. */

@@ -66,14 +66,13 @@ typedef struct block {
     size_t map_bytes;
     void *pointer;
     pt_memory_t memory;
-    bool freed;
 } block_t;
 
 struct shadow {
     pt_device_t *cpu;
     pt_stream_t *cpu_stream;
     pt_stream_t *streams;
-    block_t *blocks;
+    block_t *blocks, *freed;
     uint64_t random;
     bool open; /* device memory can be touched */
     pt_status_t failed;
@@ -91,7 +90,7 @@ static pt_status_t protect(shadow_t *shadow, bool open)
         return PT_OK;
     shadow->open = open;
     for (block_t *b = shadow->blocks; b; b = b->next)
-        if (b->memory == PT_MEMORY_DEVICE && !b->freed && b->map_bytes > 0)
+        if (b->memory == PT_MEMORY_DEVICE && b->map_bytes > 0)
             PT_CHECK(mprotect(b->map, b->map_bytes,
                               open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0,
                      PT_INTERNAL, "shadow: cannot change the protection of %zu bytes",
@@ -274,14 +273,19 @@ static void shadow_free(pt_device_t *device, pt_memory_t memory, void *pointer,
     shadow_t *shadow = device->state;
 
     (void)memory, (void)bytes;
-    for (block_t *b = shadow->blocks; b; b = b->next)
-        if (b->pointer == pointer && !b->freed) {
-            b->freed = true;
-            if (b->map_bytes > 0)
-                (void)mmap(b->map, b->map_bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-            return;
-        }
+    for (block_t **at = &shadow->blocks; *at; at = &(*at)->next) {
+        block_t *b = *at;
+
+        if (b->pointer != pointer)
+            continue;
+        *at = b->next;
+        b->next = shadow->freed;
+        shadow->freed = b;
+        if (b->map_bytes > 0)
+            (void)mmap(b->map, b->map_bytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        return;
+    }
 }
 
 static pt_status_t shadow_stream_create(pt_device_t *device, pt_stream_t **out)
@@ -419,6 +423,15 @@ static pt_status_t shadow_copy(pt_device_t *device, pt_stream_t *stream, void *t
     return PT_OK;
 }
 
+static void unmap_all(block_t *blocks)
+{
+    for (block_t *b = blocks, *next; b; b = next) {
+        next = b->next;
+        (void)munmap(b->map, b->map_bytes + (size_t)sysconf(_SC_PAGESIZE));
+        pt_free(b);
+    }
+}
+
 static void shadow_close(pt_device_t *device)
 {
     shadow_t *shadow = device->state;
@@ -428,11 +441,8 @@ static void shadow_close(pt_device_t *device)
         pt_free(s->ring);
         pt_free(s);
     }
-    for (block_t *b = shadow->blocks, *next; b; b = next) {
-        next = b->next;
-        (void)munmap(b->map, b->map_bytes + (size_t)sysconf(_SC_PAGESIZE));
-        pt_free(b);
-    }
+    unmap_all(shadow->blocks);
+    unmap_all(shadow->freed);
     if (shadow->cpu_stream)
         shadow->cpu->ops->stream_destroy(shadow->cpu, shadow->cpu_stream);
     pt_device_close(shadow->cpu);

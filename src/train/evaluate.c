@@ -10,6 +10,8 @@ static const double agree_every_sec = 3;
 typedef struct evaluation {
     int64_t sequences, rounds, valid;
     int64_t agree_rounds; /* rounds between agreements, the same on all ranks */
+    pt_want_stop_fn want_stop;
+    void *self; /* of want_stop */
 } evaluation_t;
 
 static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
@@ -29,7 +31,8 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
 static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
                          pt_status_t mine, bool *stopped)
 {
-    int64_t values[2] = {pt_stop_requested() > 0, (int64_t)(round_sec * 1e6)};
+    int64_t values[2] = {e->want_stop && e->want_stop(e->self),
+                         (int64_t)(round_sec * 1e6)};
     PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, values, 2, mine));
     double mean = (double)values[1] * 1e-6 / pt_comm_size(t->mesh.world);
     e->agree_rounds = mean > 0 ? (int64_t)ceil(agree_every_sec / mean) : 1;
@@ -64,12 +67,14 @@ static pt_status_t fetch(pt_trainer_t *t, pt_sum_t *sum)
     return PT_OK;
 }
 
-pt_status_t pt_train_evaluate(pt_trainer_t *t, double *loss, bool *stopped)
+pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
+                              double *loss, bool *stopped)
 {
-    evaluation_t e = {.sequences = pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION)};
+    evaluation_t e = {.want_stop = want_stop, .self = self};
     pt_sum_t sum = {.nan = 0};
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;
+    e.sequences = pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION);
     *stopped = false;
     *loss = NAN;
     if (wanted > 0 && wanted < e.sequences)
@@ -78,7 +83,6 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, double *loss, bool *stopped)
     if (e.rounds == 0)
         return PT_OK;
     t->where.phase = PT_PHASE_EVALUATE;
-    /* The batch read ahead is gone after this; the next step reads it again. */
     pt_status_t status = pt_model_clear_loss(t->model, t->stream);
     if (status == PT_OK)
         status = run_rounds(t, &e, stopped);

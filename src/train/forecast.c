@@ -51,6 +51,14 @@ static pt_status_t observe(pt_trainer_t *dry, pt_forecast_t *out)
     return PT_OK;
 }
 
+/* Ranks of the dry wire have agreed only with themselves; the real ones have yet to hear of it. */
+static void make_error_local(void)
+{
+    pt_error_t error = *pt_error_last();
+    error.scope = PT_SCOPE_LOCAL;
+    pt_error_set(&error);
+}
+
 pt_status_t pt_train_forecast(pt_trainer_t *t)
 {
     pt_wire_t *wire = NULL;
@@ -63,6 +71,8 @@ pt_status_t pt_train_forecast(pt_trainer_t *t)
         pt_trainer_destroy(&dry);
     }
     pt_wire_close(wire);
+    if (status != PT_OK)
+        make_error_local();
     if (!needs_staging(t))
         t->forecast.staging_bytes = 0;
     pt_log_set_where(&t->where);

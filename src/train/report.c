@@ -131,8 +131,8 @@ void report_evaluation(run_t *run)
 {
     if (!run->root)
         return;
-    printf("step %" PRId64 "  validation loss %.4f\n", run->trainer.step,
-           run->validation_loss);
+    printf("%sstep %" PRId64 "  validation loss %.4f\n",
+           run->terminal ? "\r\033[K" : "", run->trainer.step, run->validation_loss);
     fflush(stdout);
 }
 

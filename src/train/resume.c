@@ -47,22 +47,34 @@ static pt_status_t load_newest(pt_trainer_t *t, const pt_checkpoint_entry_t *lis
     return PT_OK;
 }
 
+/* The next start would go on from a later file, and so undo this run. */
+static pt_status_t check_newest(const pt_trainer_t *t,
+                                const pt_checkpoint_entry_t *list, int count)
+{
+    PT_CHECK_COMMON(
+        count == 0 || list[0].step <= t->step, PT_CONFIG,
+        "%s is later than step %lld, where checkpoint.resume=%s begins: go "
+        "on from it with checkpoint.resume=auto, move the later files away, "
+        "or choose another run.dir",
+        list[0].path, (long long)t->step, t->config->checkpoint.resume);
+    return PT_OK;
+}
+
 pt_status_t pt_train_resume(pt_trainer_t *t, const char *directory, pt_resumed_t *out)
 {
     const char *resume = t->config->checkpoint.resume;
+    bool newest = strcmp(resume, "auto") == 0;
     pt_checkpoint_entry_t *list = NULL;
     int count = 0;
     *out = (pt_resumed_t){.loss = 0};
-    if (strcmp(resume, "none") == 0)
-        return PT_OK;
-    if (strcmp(resume, "auto") != 0) {
+    if (!newest && strcmp(resume, "none") != 0) {
         PT_TRY(pt_train_load(t, resume, &out->loss));
         snprintf(out->path, sizeof out->path, "%s", resume);
-        return PT_OK;
     }
     pt_status_t status = list_everywhere(t, directory, &list, &count);
     if (status == PT_OK)
-        status = load_newest(t, list, count, directory, out);
+        status = newest ? load_newest(t, list, count, directory, out)
+                        : check_newest(t, list, count);
     pt_free(list);
     return status;
 }

@@ -12,12 +12,27 @@
 
 /* ---- stopping --------------------------------------------------------------------------------------- */
 
-/* Would another step and a save end after the time limit? Rank 0 decides for all. */
+/* As long as the longest so far; the first as a slow disk would take. */
+static double expected_save_sec(const run_t *run)
+{
+    static const double slow_bytes_per_sec = 2e8;
+    const pt_trainer_t *t = &run->trainer;
+    double bytes = (double)pt_param_table_elements(&t->table) * PT_STATE_KINDS *
+                   (double)pt_dtype_size(t->arch.dtype);
+    return run->save_sec > 0 ? run->save_sec : bytes / slow_bytes_per_sec;
+}
+
+/* Would another step and a save end after the time limit? Rank 0 decides for all. The step that is
+ * being done counts too: it may be the first, or the longest. */
 static bool is_short_of_time(const run_t *run)
 {
-    double limit = pt_config_time_limit_sec(run->config);
-    double elapsed = pt_clock_sec() - run->start_sec;
-    return limit > 0 && elapsed + 1.2 * run->step_sec + 1.5 * run->save_sec + 1 > limit;
+    double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
+    double step =
+        run->in_step ? fmax(run->step_sec, now - run->step_start_sec) : run->step_sec;
+    /* An evaluation asks every few seconds only. */
+    double slack = run->config->run.eval_every > 0 ? 5 : 1;
+    double left = limit - (now - run->start_sec);
+    return limit > 0 && 1.2 * step + 1.5 * expected_save_sec(run) + slack > left;
 }
 
 static const char *trigger_path(const run_t *run, char *path, size_t size)
@@ -68,19 +83,25 @@ static pt_status_t save(run_t *run)
     double sec = pt_clock_sec() - start;
     run->save_sec = fmax(run->save_sec, sec);
     if (run->root)
-        pt_checkpoint_retain(directory, c->checkpoint.keep, c->checkpoint.keep_every);
+        pt_checkpoint_retain(directory, t->step, c->checkpoint.keep,
+                             c->checkpoint.keep_every);
     report_saved(run, path, sec);
     return PT_OK;
+}
+
+static bool is_due(int64_t every, int64_t step)
+{
+    return every > 0 && step % every == 0;
 }
 
 /* A failed periodic save costs safety, not the run: the last published file stands. */
 static pt_status_t save_if_due(run_t *run)
 {
-    int64_t every = run->config->checkpoint.every;
-    if (every == 0 || run->trainer.step % every != 0)
+    if (!is_due(run->config->checkpoint.every, run->trainer.step))
         return PT_OK;
     pt_status_t status = save(run);
-    if (status != PT_IO)
+    /* HDF5 cannot close a file that only some ranks could open: that one is fatal. */
+    if (status != PT_IO || pt_error_is_fatal())
         return status;
     pt_error_warn("checkpoint failed, training goes on");
     return PT_OK;
@@ -88,14 +109,10 @@ static pt_status_t save_if_due(run_t *run)
 
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
-static bool is_due(int64_t every, int64_t step)
-{
-    return every > 0 && step % every == 0;
-}
-
 static pt_status_t evaluate(run_t *run, bool *stopped)
 {
-    PT_TRY(pt_train_evaluate(&run->trainer, &run->validation_loss, stopped));
+    PT_TRY(pt_train_evaluate(&run->trainer, want_stop, run, &run->validation_loss,
+                             stopped));
     if (!isnan(run->validation_loss))
         report_evaluation(run);
     return PT_OK;
@@ -131,7 +148,10 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     int64_t before[PT_AXIS_WORLD + 1];
     const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
     report_axis_bytes(ledger, before);
+    run->in_step = true;
+    run->step_start_sec = pt_clock_sec();
     PT_TRY(pt_train_step(&run->trainer, want_stop, run, step));
+    run->in_step = false;
     report_axis_bytes(ledger, run->step_bytes);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         run->step_bytes[axis] -= before[axis];
@@ -152,10 +172,9 @@ static pt_status_t loop(run_t *run)
         PT_TRY(after_step(run, &stop));
     }
     PT_TRY(save(run));
-    if (t->step < run->config->train.steps) {
-        remove_trigger(run);
+    remove_trigger(run);
+    if (t->step < run->config->train.steps)
         return PT_STOPPED;
-    }
     bool stopped = false;
     return evaluate(run, &stopped);
 }
@@ -164,12 +183,20 @@ static pt_status_t loop(run_t *run)
 
 static pt_status_t open_directory(run_t *run)
 {
-    char *ini = NULL, path[PT_CONFIG_TEXT + 16];
+    char path[PT_CONFIG_TEXT + 16];
     PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
     /* Of an earlier run: one that is killed now must not seem to have ended like that one. */
     snprintf(path, sizeof path, "%s/status.json", run->config->run.dir);
     PT_CHECK(unlink(path) == 0 || errno == ENOENT, PT_IO, "%s: cannot be removed: %s",
              path, strerror(errno));
+    return PT_OK;
+}
+
+/* Once it is known that this configuration goes on from what is there. */
+static pt_status_t open_records(run_t *run)
+{
+    char *ini = NULL;
+    PT_TRY(pt_rundir_open_metrics(run->dir, run->trainer.step));
     PT_TRY(pt_config_to_ini(run->config, &ini));
     pt_status_t status = pt_rundir_write(run->dir, "config.resolved.ini", ini);
     pt_free(ini);
@@ -198,7 +225,7 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
         PT_TRY(pt_train_digest(t, &run->digest));
     }
     if (run->root)
-        status = pt_rundir_open_metrics(run->dir, t->step);
+        status = open_records(run);
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     report_header(run);
     return PT_OK;

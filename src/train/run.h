@@ -16,7 +16,9 @@ typedef struct run {
     int64_t saved_step; /* of the newest durable checkpoint, -1 none */
     uint64_t digest;    /* of that one */
     double start_sec;   /* clock when the run began */
-    double train_sec;   /* in steps, the first apart */
+    bool in_step;
+    double step_start_sec; /* clock when the step began, while in_step */
+    double train_sec;      /* in steps, the first apart */
     int64_t timed_steps, timed_tokens;
     double step_sec, save_sec; /* expected: smoothed, largest so far */
     double loss, validation_loss;

@@ -3,6 +3,8 @@
 #include "penta/log.h"
 #include "src/train/private.h"
 
+#include <math.h>
+
 static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,
     [PT_CLASS_GRADIENTS] = PT_MEMORY_DEVICE,
@@ -15,40 +17,30 @@ static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_SNAPSHOT] = PT_MEMORY_HOST,
 };
 
-static pt_dtype_t dtype_of(const pt_config_t *config)
-{
-    return config->train.precision == PT_PRECISION_FP64 ? PT_F64 : PT_F32;
-}
-
-static const char *choice_text(const pt_config_t *config, pt_option_id_t id,
-                               char *buffer, size_t size)
-{
-    return pt_config_value(config, id, buffer, size);
-}
-
 /* Device, engine, mesh: where the run stands. The device is local business, so ranks agree on it. */
 static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
 {
     char device[32], isa[32], direct[32];
     const pt_config_t *c = t->config;
     pt_device_options_t options = {
-        .name =
-            dry ? "dry" : choice_text(c, PT_OPTION_run_device, device, sizeof device),
-        .isa = choice_text(c, PT_OPTION_run_isa, isa, sizeof isa),
+        .name = dry ? "dry"
+                    : pt_config_value(c, PT_OPTION_run_device, device, sizeof device),
+        .isa = pt_config_value(c, PT_OPTION_run_isa, isa, sizeof isa),
         .threads = (int)c->run.threads,
         .seed = (uint64_t)c->train.seed + (uint64_t)pt_log_rank(),
     };
     pt_status_t opened = pt_device_open(&options, &t->device);
+    if (opened == PT_OK)
+        opened = t->device->ops->stream_create(t->device, &t->stream);
     pt_engine_options_t engine = {.device = t->device};
     engine.gpu_direct =
-        choice_text(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
+        pt_config_value(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
     PT_TRY(pt_engine_create(wire, &engine, &t->engine));
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
     pt_mesh_shape_t shape;
     PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
-    PT_TRY(pt_mesh_create(t->engine, &shape, &t->mesh));
-    return t->device->ops->stream_create(t->device, &t->stream);
+    return pt_mesh_create(t->engine, &shape, &t->mesh);
 }
 
 static void choose_loading(pt_trainer_t *t)
@@ -64,6 +56,19 @@ static void choose_loading(pt_trainer_t *t)
         .context = t->mesh.coordinate[PT_AXIS_CONTEXT],
         .engine = t->engine,
     };
+}
+
+static void warn_of_padding(const pt_trainer_t *t)
+{
+    int64_t replicas = t->loading.replicas, all = t->config->train.global_batch;
+    int64_t share = (all - 1) / replicas + 1;
+    if (t->config->train.micro_batch > share)
+        pt_log_root(
+            PT_LOG_WARN,
+            "train.micro_batch=%lld is more than the %lld sequences of a replica "
+            "(train.global_batch=%lld over %lld): the rest is computed for nothing",
+            (long long)t->config->train.micro_batch, (long long)share, (long long)all,
+            (long long)replicas);
 }
 
 static pt_status_t make_schedule(pt_trainer_t *t)
@@ -85,7 +90,7 @@ static pt_status_t make_schedule(pt_trainer_t *t)
 static pt_status_t make_model(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
-    pt_dtype_t dtype = dtype_of(c);
+    pt_dtype_t dtype = t->arch.dtype;
     pt_units_options_t units = {
         .zero = c->parallel.zero,
         .overlap = c->parallel.overlap,
@@ -112,13 +117,39 @@ static pt_status_t make_model(pt_trainer_t *t)
     return pt_optim_create(&t->table, t->units, t->device, c, &t->optim);
 }
 
+/* Tokens that leave a sample to train on, whatever share of them that is. */
+static int64_t enough_tokens(const pt_config_t *config)
+{
+    double train, validation;
+    pt_config_split(config, &train, &validation);
+    double samples = fmin(ceil(1 / train) + 1, 0x1p60 / (double)config->train.sequence);
+    return (int64_t)samples * config->train.sequence + 1;
+}
+
 static pt_status_t open_data(pt_trainer_t *t, bool dry)
 {
     const pt_config_t *c = t->config;
-    int64_t enough = (c->train.global_batch + 1) * c->train.sequence * 100;
-    PT_TRY(dry ? pt_corpus_open_dry(c, enough, &t->corpus)
+    PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->arch.vocab, &t->corpus));
     return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
+}
+
+/* Every rank opened the files itself: on another host, or while they grow, they may be others, and
+ * ranks that count samples differently wait for each other for ever. */
+static pt_status_t check_same_data(pt_trainer_t *t)
+{
+    int64_t tokens = pt_corpus_tokens(t->corpus);
+    int64_t documents = pt_corpus_documents(t->corpus);
+    int64_t most[4] = {tokens, -tokens, documents, -documents};
+    PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 4));
+    PT_CHECK_COMMON(
+        most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
+        "data.path: not the same text on all ranks (%lld to %lld bytes, %lld "
+        "to %lld documents): name files that every host sees and nobody "
+        "writes to",
+        (long long)-most[1], (long long)most[0], (long long)-most[3],
+        (long long)most[2]);
+    return PT_OK;
 }
 
 /* One snapshot piece: the largest shard a rank stores, in the type of the file. */
@@ -129,7 +160,7 @@ static int64_t snapshot_bytes(const pt_trainer_t *t)
         int64_t count = pt_bucket_shard(t->units, b).count;
         most = count > most ? count : most;
     }
-    return most * (int64_t)pt_dtype_size(pt_dtype_accumulator(dtype_of(t->config)));
+    return most * (int64_t)pt_dtype_size(pt_dtype_accumulator(t->arch.dtype));
 }
 
 /* Run twice: arenas without memory count, arenas with memory place. */
@@ -157,8 +188,7 @@ static pt_status_t layout(pt_trainer_t *t)
                                2, (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
     PT_TRY(pt_arena_take(&arena[PT_CLASS_WORKSPACE], "workspace of ops",
                          t->forecast.workspace_bytes, &t->op_workspace));
-    t->snapshot_bytes = snapshot_bytes(t);
-    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", t->snapshot_bytes,
+    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", snapshot_bytes(t),
                          &t->snapshot);
 }
 
@@ -195,8 +225,10 @@ static pt_status_t make_local(pt_trainer_t *t, pt_trainer_kind_t kind)
     PT_TRY(make_schedule(t));
     PT_TRY(make_model(t));
     PT_TRY(open_data(t, kind != PT_TRAINER_RUN));
-    if (kind != PT_TRAINER_FORECAST)
+    if (kind != PT_TRAINER_FORECAST) {
+        warn_of_padding(t);
         PT_TRY(pt_train_forecast(t));
+    }
     return count(t);
 }
 
@@ -210,6 +242,7 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
                               pt_trainer_kind_t kind, pt_trainer_t *out)
 {
     pt_status_t status;
+    bool quiet = kind == PT_TRAINER_FORECAST; /* the trainer that asked for it speaks */
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &out->arch));
@@ -217,10 +250,11 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY_GOTO(fail, open_machine(out, wire, kind != PT_TRAINER_RUN));
     choose_loading(out);
     status = make_local(out, kind);
-    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
+    PT_TRY_GOTO(fail, check_same_data(out));
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);
-    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, false));
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
     out->decay_steps =
         config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     return PT_OK;

@@ -2,6 +2,8 @@
 #include "penta/alloc.h"
 #include "penta/text.h"
 
+#include <string.h>
+
 /* GPipe (Huang et al. 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2021, §2.2.1):
  * stage s of S runs S-1-s forwards ahead, then alternates. Backward here is B with its W at once. */
 static int warm_up(pt_schedule_kind_t kind, int stage, int stages, int micro_batches)
@@ -143,39 +145,40 @@ static pt_status_t check_complete(const progress_t *p)
     return PT_OK;
 }
 
-/* Lowest slot that no micro-batch holds. */
-static int free_slot(const int *slot_of, int micro_batches)
-{
-    for (int slot = 0;; slot++) {
-        bool taken = false;
-        for (int m = 0; m < micro_batches && !taken; m++)
-            taken = slot_of[m] == slot;
-        if (!taken)
-            return slot;
-    }
-}
+/* Who holds which slot while they are given out. */
+typedef struct slots {
+    int micro_batches;
+    int *of;             /* [micro_batches]: -1 none */
+    unsigned char *held; /* [micro_batches], by slot: no more are in use at once */
+} slots_t;
 
-/* Gives one kind of slot to the actions of a chunk: taken by F, given back by `last`. slot_of has an
- * entry per micro-batch. Returns the number of slots. */
+/* Gives one kind of slot to the actions of a chunk, the lowest free one: taken by F, given back by
+ * `last`. Returns the number of slots. */
 static int assign_slots(pt_action_t *list, int count, int chunk, pt_action_kind_t last,
-                        int *slot_of, int micro_batches)
+                        slots_t *slots)
 {
-    int slots = 0;
-    for (int m = 0; m < micro_batches; m++)
-        slot_of[m] = -1;
+    int most = 0;
+    for (int m = 0; m < slots->micro_batches; m++)
+        slots->of[m] = -1;
     for (int i = 0; i < count; i++) {
         pt_action_t *a = &list[i];
         if (a->chunk != chunk)
             continue;
-        int *mine = &slot_of[a->micro_batch];
-        if (a->kind == PT_ACTION_F)
-            *mine = free_slot(slot_of, micro_batches);
-        slots = *mine >= slots ? *mine + 1 : slots;
+        int *mine = &slots->of[a->micro_batch];
+        if (a->kind == PT_ACTION_F) {
+            const unsigned char *free =
+                memchr(slots->held, 0, (size_t)slots->micro_batches);
+            *mine = (int)(free - slots->held);
+            slots->held[*mine] = 1;
+            most = *mine >= most ? *mine + 1 : most;
+        }
         *(last == PT_ACTION_B ? &a->input_slot : &a->weight_slot) = *mine;
-        if (a->kind == last)
+        if (a->kind == last) {
+            slots->held[*mine] = 0;
             *mine = -1;
+        }
     }
-    return slots;
+    return most;
 }
 
 static void mark_fused(pt_action_t *list, int count, int chunk)
@@ -210,17 +213,16 @@ static bool is_ascending(const pt_schedule_t *s, int stage, int chunk,
     return ascending;
 }
 
-static void derive(pt_schedule_t *s, int stage, int *slot_of, pt_schedule_facts_t *facts)
+static void derive(pt_schedule_t *s, int stage, slots_t *slots,
+                   pt_schedule_facts_t *facts)
 {
     *facts = (pt_schedule_facts_t){.fused = true};
     facts->ascending = is_ascending(s, stage, s->chunks - 1, PT_ACTION_F);
     for (int chunk = 0; chunk < s->chunks; chunk++) {
         pt_action_t *list = s->actions[stage];
-        int count = s->count[stage], m = s->micro_batches;
-        s->input_slots[chunk] =
-            assign_slots(list, count, chunk, PT_ACTION_B, slot_of, m);
-        s->weight_slots[chunk] =
-            assign_slots(list, count, chunk, PT_ACTION_W, slot_of, m);
+        int count = s->count[stage];
+        s->input_slots[chunk] = assign_slots(list, count, chunk, PT_ACTION_B, slots);
+        s->weight_slots[chunk] = assign_slots(list, count, chunk, PT_ACTION_W, slots);
         mark_fused(list, count, chunk);
         facts->ascending &= is_ascending(s, stage, chunk, PT_ACTION_W);
         for (int i = 0; i < count; i++)
@@ -233,19 +235,21 @@ pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage,
 {
     pt_status_t status;
     progress_t p = {.schedule = schedule};
-    int *slot_of = NULL;
+    slots_t slots = {.micro_batches = schedule->micro_batches};
     bool moved = true;
     size_t cells =
         (size_t)schedule->stages * schedule->chunks * schedule->micro_batches;
     PT_TRY_GOTO(done, PT_NEW("schedule check", cells, &p.done));
     PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->stages, &p.next));
-    PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slot_of));
+    PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slots.of));
+    PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slots.held));
     while (moved)
         PT_TRY_GOTO(done, advance(&p, &moved));
     PT_TRY_GOTO(done, check_complete(&p));
-    derive(schedule, stage, slot_of, facts);
+    derive(schedule, stage, &slots, facts);
 done:
-    pt_free(slot_of);
+    pt_free(slots.held);
+    pt_free(slots.of);
     pt_free(p.next);
     pt_free(p.done);
     return status;
