@@ -118,7 +118,8 @@ static pt_status_t read_text(const char *path, hid_t dataset, const char *name,
     size_t size = type >= 0 ? H5Tget_size(type) : 0;
     bool fits = size >= 1 && size <= PT_CHECKPOINT_MAX_TEXT &&
                 H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
-                space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR;
+                space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR &&
+                H5Dget_offset(dataset) != HADDR_UNDEF; /* contiguous, in this file */
     pt_status_t status;
 
     if (!fits)

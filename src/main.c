@@ -84,6 +84,8 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, wire);
     int code = finish(status, wire);
+    if (wire == NULL)
+        MPI_Abort(world, code); /* other ranks may have theirs */
     MPI_Finalize();
     return code;
 }

@@ -19,6 +19,7 @@ enum { PT_CHECKPOINT_FORMAT = 1, PT_CHECKPOINT_TEXT = 256, PT_CHECKPOINT_DIMS = 
 typedef struct pt_checkpoint_header {
     int64_t step, samples, tokens; /* done and consumed */
     int64_t adam_t, decay_steps;
+    int64_t data_tokens; /* in the corpus: with another number, samples come in another order */
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
     int64_t loss_scale_good_steps; /* its counter */

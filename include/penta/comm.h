@@ -134,8 +134,6 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out);
 pt_status_t pt_comm_mark(pt_engine_t *engine, pt_stream_t *stream, pt_event_t **out);
 /* Local: moves every request as far as it goes without waiting. Cheap when idle (≈0.1 µs). */
 pt_status_t pt_comm_progress(pt_engine_t *engine);
-/* Local, never blocks: has the wire part finished? */
-bool pt_request_is_done(const pt_request_t *request);
 /* Blocks the host for the wire part, while making progress; orders the device part (staging in,
  * sum) before what is put on `stream` next; frees the request and sets `*request` NULL. NULL
  * request: nothing. */

@@ -26,6 +26,7 @@ pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
                                pt_corpus_t **out);
 void pt_corpus_close(pt_corpus_t *corpus);
 int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
+/* Files, unless data.document_mask asks for those inside files. */
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
 
 typedef enum pt_split { PT_SPLIT_TRAIN, PT_SPLIT_VALIDATION } pt_split_t;

@@ -82,8 +82,8 @@ void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer,
 /* Lends `stream` device memory (aligned as arenas are) as scratch of the ops put on it from now
  * on; they use it in stream order, its content means nothing between them. The memory stays the
  * caller's and serves one stream at a time. An op that needs more than its stream has fails
- * INTERNAL; how much that is depends on shapes and threads: workspace_peak after the same ops
- * on a dry device. */
+ * INTERNAL; how much that is depends on shapes and threads: the column of ops.def, and
+ * pt_attention_workspace. */
 void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *memory,
                              int64_t bytes);
 /* Gives a planned arena memory of its peak size (touched, so that page faults happen now), and

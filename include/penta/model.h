@@ -44,13 +44,12 @@ void pt_model_destroy(pt_model_t *model);
 /* Plan, then place. */
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
                             pt_arena_t *workspace, pt_arena_t *gradients);
-/* After placing: constant tables (rotary) to the device. Local. */
+/* After placing: constant tables (rotary) to the device, and scratch of the ops to `stream`, the one that
+ * computes. Local. */
 pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream);
 /* Initial weights by (seed, part id, global element): same bits for any layout. Through a host
  * buffer of a fixed number of elements. Local. */
 pt_status_t pt_model_init_weights(pt_model_t *model, uint64_t seed, pt_stream_t *stream);
-
-int pt_model_chunks(const pt_model_t *model);
 
 /* The three passes of an action (chunk, micro-batch, slots). The log context's `where` is kept current
  * and progress is made between GEMMs. Collective over the axes that share the chunk; begin order

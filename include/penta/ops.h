@@ -275,6 +275,10 @@ typedef struct pt_op_count {
 } pt_op_count_t;
 
 const char *pt_op_name(pt_op_id_t op);
+/* Scratch of an attention call on heads of these widths, forward or backward, on any backend: what its
+ * stream must have been given (pt_device_set_workspace). */
+int64_t pt_attention_workspace(const struct pt_device *device, pt_dtype_t dtype,
+                               int64_t qk_width, int64_t v_width);
 /* FLOPs of attention as causal work: half the square for Tq = Tk; 4·pairs·D forward (two
  * products), 10·pairs·D backward (five). */
 int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t *q,

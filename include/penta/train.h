@@ -12,7 +12,7 @@
 
 /* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
 typedef struct pt_forecast {
-    int64_t staging_bytes, workspace_bytes;
+    int64_t staging_bytes;
     pt_ledger_t setup, step; /* traffic until the first step, and of one step */
     pt_op_count_t step_ops[PT_OP_COUNT];
 } pt_forecast_t;
@@ -45,8 +45,8 @@ typedef struct pt_trainer {
     pt_tensor_t norm_sum, digest_sum; /* device accumulators */
     pt_tensor_t host_sums;            /* [2, PT_SUM_WORDS]: loss and squared norm */
     pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
-    void *op_workspace;               /* scratch of the ops on `stream` */
     void *snapshot;                   /* host: one bucket's shard, for files */
+    char *hosts;                      /* "rank host" lines on rank 0, "" elsewhere */
     pt_where_t where;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
@@ -66,8 +66,7 @@ void pt_trainer_destroy(pt_trainer_t *trainer);
 typedef struct pt_step_result {
     double loss, grad_norm, lr;
     int64_t valid_tokens; /* N */
-    bool skipped;
-    bool stop; /* some rank asked */
+    bool stop;            /* some rank asked */
     double step_sec, data_sec, comm_sec;
 } pt_step_result_t;
 

@@ -69,7 +69,6 @@ pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-int pt_units_params(const pt_units_t *units);
 /* Bucket of a parameter, -1 when another stage holds it; its first element there. */
 int pt_units_bucket_of(const pt_units_t *units, int param);
 int64_t pt_units_offset(const pt_units_t *units, int param);

@@ -369,11 +369,6 @@ pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
 
 /* ---- end ---------------------------------------------------------------------------------- */
 
-bool pt_request_is_done(const pt_request_t *request)
-{
-    return request->state == PT_REQUEST_DONE;
-}
-
 pt_status_t pt_request_wait(pt_request_t *request)
 {
     pt_engine_t *engine = engine_of(request);

@@ -129,7 +129,8 @@ pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t
     take_options(corpus, config);
     PT_TRY_GOTO(close, open_files(corpus, config->data.path));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
-    PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator));
+    PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
+                                                config->data.document_mask));
     *out = corpus;
     return PT_OK;
 close:

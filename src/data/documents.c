@@ -102,7 +102,7 @@ static pt_status_t scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
     return PT_OK;
 }
 
-pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text)
+pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text, bool inside)
 {
     pt_status_t status = PT_OK;
     separator_t separator;
@@ -114,7 +114,7 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text)
     for (int i = 0; i < corpus->file_count; i++) {
         const pt_corpus_file_t *file = &corpus->files[i];
         PT_TRY_GOTO(release, add_document(corpus, file->start));
-        if (separator.length > 0)
+        if (inside && separator.length > 0)
             PT_TRY_GOTO(release, scan_file(corpus, file, &separator, block));
     }
 release:

@@ -30,8 +30,10 @@ pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                                 int64_t count, uint8_t *out);
 
 /* ---- documents.c ---- */
-/* Finds the documents of all files. Fails: CONFIG (escape), IO, MEMORY. */
-pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator);
+/* Finds the documents of all files: the files, and those inside them where somebody asks, for that
+ * reads all of the text. Fails: CONFIG (escape), IO, MEMORY. */
+pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
+                                     bool inside);
 /* Index of the document of a token. */
 int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
 

@@ -106,6 +106,7 @@ struct pt_model {
     pt_block_t *block; /* the one chunk */
     pt_region_place_t region[PT_REGIONS];
     pt_tensor_t cos, sin;    /* [sequence, R/2]; absent: learned positions */
+    void *op_workspace;      /* scratch of the ops */
     pt_tensor_t accumulator; /* of the loss */
     pt_tensor_t tied_grad;   /* of a tied head; empty between steps */
 };

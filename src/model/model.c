@@ -83,6 +83,12 @@ void pt_model_destroy(pt_model_t *model)
     pt_free(model);
 }
 
+static int64_t op_workspace_bytes(const pt_model_t *model)
+{
+    int64_t width = model->arch->head_dim;
+    return pt_attention_workspace(model->device, model->arch->dtype, width, width);
+}
+
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
                             pt_arena_t *workspace, pt_arena_t *gradients)
 {
@@ -91,6 +97,8 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
     int64_t words = PT_SUM_WORDS;
 
     PT_TRY(pt_model_take_memory(model, activations, workspace));
+    PT_TRY(pt_arena_take(workspace, "workspace of ops", op_workspace_bytes(model),
+                         &model->op_workspace));
     if (table[1] > 0) {
         PT_TRY(pt_arena_tensor(workspace, "rotary cosines", arch->dtype, 2, table,
                                &model->cos));
@@ -111,17 +119,13 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
 
 pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream)
 {
+    pt_device_set_workspace(model->device, stream, model->op_workspace,
+                            op_workspace_bytes(model));
     if (model->tied_grad.data)
         PT_TRY(
             pt_op_fill(model->device, stream, &(pt_op_fill_t){.x = model->tied_grad}));
     PT_TRY(pt_model_clear_loss(model, stream));
     return pt_rotary_tables(model, stream);
-}
-
-int pt_model_chunks(const pt_model_t *model)
-{
-    (void)model;
-    return 1;
 }
 
 pt_tensor_t pt_model_loss_accumulator(pt_model_t *model)

@@ -1,6 +1,6 @@
 /* The steps of every op: check, plan its scratch, count, run. */
 #include "src/ops/backend.h"
-#include "src/ops/cpu/attention.h"
+#include "src/ops/attention.h"
 
 /* Names used by the cost expressions of ops.def. */
 #define SZ(t) ((int64_t)pt_dtype_size((t).dtype))
@@ -26,12 +26,12 @@ int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t 
 }
 
 /* Of the widest user, the CPU: one part for each thread. */
-static int64_t pt_attention_workspace(const pt_device_t *device, const pt_tensor_t *q,
-                                      const pt_tensor_t *v)
+int64_t pt_attention_workspace(const pt_device_t *device, pt_dtype_t dtype,
+                               int64_t qk_width, int64_t v_width)
 {
-    int64_t wide = q->shape[2] > v->shape[2] ? q->shape[2] : v->shape[2];
+    int64_t wide = qk_width > v_width ? qk_width : v_width;
     int64_t count = pt_attention_scratch_count(wide) * device->threads;
-    return count * (int64_t)pt_dtype_size(pt_dtype_accumulator(q->dtype));
+    return count * (int64_t)pt_dtype_size(pt_dtype_accumulator(dtype));
 }
 
 static pt_status_t need(pt_device_t *device, const pt_stream_t *stream, pt_op_id_t op,

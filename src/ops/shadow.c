@@ -297,7 +297,6 @@ static pt_status_t shadow_stream_create(pt_device_t *device, pt_stream_t **out)
     PT_TRY(PT_NEW("shadow stream", 1, &stream));
     PT_TRY_GOTO(release, PT_NEW("shadow queue", RING_ITEMS, &stream->ring));
     stream->shadow = shadow;
-    stream->workspace = *(const pt_workspace_t *)(const void *)shadow->cpu_stream;
     stream->next = shadow->streams;
     shadow->streams = stream;
     *out = stream;

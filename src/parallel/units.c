@@ -204,11 +204,6 @@ pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket)
     return units->bucket[bucket].grads;
 }
 
-int pt_units_params(const pt_units_t *units)
-{
-    return units->table->count;
-}
-
 int pt_units_bucket_of(const pt_units_t *units, int param)
 {
     return units->place[param].bucket;

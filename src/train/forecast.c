@@ -46,7 +46,6 @@ static pt_status_t observe(pt_trainer_t *dry, pt_forecast_t *out)
     subtract(&out->step, &out->setup);
     count_ops(dry->device->counts, before, out->step_ops);
     PT_TRY(pt_train_gather_states(dry));
-    out->workspace_bytes = dry->device->workspace_peak;
     out->staging_bytes = pt_engine_staging_peak(dry->engine);
     return PT_OK;
 }

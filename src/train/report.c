@@ -151,14 +151,15 @@ void report_saved(run_t *run, const char *path, double sec)
 pt_status_t report_summary(run_t *run, pt_status_t outcome)
 {
     char took[32];
-    double rate = run->train_sec > 0 ? (double)run->timed_tokens / run->train_sec : NAN;
+    double rate = run->train_sec > 0 ? (double)run->timed_tokens / run->train_sec
+                                     : run->first_rate;
     int ranks = pt_comm_size(run->trainer.mesh.world);
     if (outcome == PT_OK)
         printf("Training finished after %" PRId64 " iterations\n", run->trainer.step);
     else
         printf("Training stopped after %" PRId64 " of %" PRId64 " iterations\n",
                run->trainer.step, run->config->train.steps);
-    if (run->timed_steps > 0) {
+    if (rate > 0) {
         printf("tokens/sec/gpu: %.2f\n", rate / ranks);
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",
                rate * flops_per_token(run) / ranks * 1e-12);

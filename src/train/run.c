@@ -136,10 +136,11 @@ static void keep_time(run_t *run, const pt_step_result_t *step)
     run->loss = step->loss;
     run->step_sec =
         run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
-    if (run->trainer.step == run->first_step + 1)
+    if (run->trainer.step == run->first_step + 1) {
+        run->first_rate = (double)step->valid_tokens / step->step_sec;
         return;
+    }
     run->train_sec += step->step_sec;
-    run->timed_steps++;
     run->timed_tokens += step->valid_tokens;
 }
 
@@ -214,7 +215,7 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     if (run->root)
         status = open_directory(run);
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
-    PT_TRY(pt_train_host_map(t, &run->hosts));
+    run->opened = true;
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
@@ -246,22 +247,27 @@ static void fill_result(run_t *run)
         r->peak_bytes[c] = t->arena[c].peak;
 }
 
-/* A run that failed before it had its directory: another one may be at work there. */
-static bool may_write(run_t *run)
+/* Is the directory this run's? Before it was opened, or after another run took over, another one
+ * may be at work there. */
+static bool has_directory(run_t *run)
 {
     pt_error_t record = *pt_error_last();
     struct stat info;
-    if (run->dir == NULL && stat(run->config->run.dir, &info) == 0 &&
-        pt_rundir_open(run->config->run.dir, &run->dir) != PT_OK)
-        pt_error_set(&record);
-    return run->dir != NULL;
+    bool opened = run->dir != NULL;
+    if (!opened && stat(run->config->run.dir, &info) == 0)
+        opened = pt_rundir_open(run->config->run.dir, &run->dir) == PT_OK;
+    bool ours = opened && pt_rundir_check_owner(run->dir) == PT_OK;
+    pt_error_set(&record);
+    return ours;
 }
 
 /* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
 static void write_status(run_t *run, pt_status_t status, int64_t step)
 {
     const pt_error_t *error = pt_error_last();
-    if (pt_error_is_fatal() || (pt_log_rank() == 0 && may_write(run)))
+    bool speaks =
+        pt_log_rank() == 0 ? has_directory(run) : run->opened && pt_error_is_fatal();
+    if (speaks)
         pt_status_write(run->config->run.dir, status,
                         error->status ? error->text : NULL, step);
 }
@@ -289,7 +295,6 @@ done:
     write_status(run, status, run->trainer.step);
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
-    pt_free(run->hosts);
     pt_free(run);
     return status;
 }

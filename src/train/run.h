@@ -9,6 +9,7 @@ typedef struct run {
     const pt_config_t *config;
     pt_trainer_t trainer;
     bool root;        /* rank 0 of the world */
+    bool opened;      /* rank 0 has the run directory */
     pt_rundir_t *dir; /* rank 0 only */
     bool terminal;    /* progress goes to a terminal */
     pt_resumed_t resumed;
@@ -19,11 +20,11 @@ typedef struct run {
     bool in_step;
     double step_start_sec; /* clock when the step began, while in_step */
     double train_sec;      /* in steps, the first apart */
-    int64_t timed_steps, timed_tokens;
+    double first_rate;     /* tokens/s of the first step, for runs of one */
+    int64_t timed_tokens;
     double step_sec, save_sec; /* expected: smoothed, largest so far */
     double loss, validation_loss;
-    double peak_flops; /* of all ranks: measured matrix products */
-    char *hosts;       /* "rank host" lines on rank 0, "" elsewhere; owned */
+    double peak_flops;                     /* of all ranks: measured matrix products */
     int64_t step_bytes[PT_AXIS_WORLD + 1]; /* this rank sent in the last step, by axis */
     pt_train_result_t *result;             /* NULL: not wanted */
 } run_t;

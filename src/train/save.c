@@ -1,4 +1,5 @@
 #include "penta/alloc.h"
+#include "penta/log.h"
 #include "penta/rng.h"
 #include "src/train/private.h"
 
@@ -149,6 +150,7 @@ static void fill_header(const pt_trainer_t *t, double loss,
         .step = t->step,
         .samples = t->step * t->config->train.global_batch,
         .tokens = t->tokens,
+        .data_tokens = pt_corpus_tokens(t->corpus),
         .adam_t = t->t,
         .decay_steps = t->decay_steps,
         .loss = loss,
@@ -166,7 +168,7 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss,
                           uint64_t *digest)
 {
     pt_status_t status;
-    char *ini = NULL, *hosts = NULL;
+    char *ini = NULL;
     pt_checkpoint_tensor_t *list = NULL;
     pt_checkpoint_writer_t *writer = NULL;
     pt_checkpoint_header_t header;
@@ -176,18 +178,16 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss,
     if (status == PT_OK)
         status = PT_NEW("checkpoint tensors", count, &list);
     PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
-    PT_TRY_GOTO(done, pt_train_host_map(t, &hosts));
     list_tensors(t, list);
     fill_header(t, loss, &header);
     PT_TRY_GOTO(done, pt_checkpoint_create(t->mesh.world, path, list, (int)count, ini,
-                                           hosts, &writer));
+                                           t->hosts, &writer));
     status = write_states(t, writer);
     PT_TRY_GOTO(done, pt_checkpoint_publish(writer, status, &header,
                                             t->config->checkpoint.verify));
     *digest = header.digest;
 done:
     pt_free(list);
-    pt_free(hosts);
     pt_free(ini);
     return status;
 }
@@ -233,12 +233,34 @@ done:
     return status;
 }
 
+static pt_status_t check_same_text(const pt_trainer_t *t,
+                                   const pt_checkpoint_reader_t *reader,
+                                   const char *path)
+{
+    int64_t then = pt_checkpoint_header(reader)->data_tokens;
+    int64_t now = pt_corpus_tokens(t->corpus);
+    PT_CHECK_COMMON(
+        then == now, PT_CONFIG,
+        "data.path: the text has %lld tokens, when %s was made it had %lld: samples "
+        "would come in another order; give the same text, or start afresh in another "
+        "run.dir",
+        (long long)now, path, (long long)then);
+    return PT_OK;
+}
+
 static void take_header(pt_trainer_t *t, const pt_checkpoint_header_t *header)
 {
     t->step = header->step;
     t->t = header->adam_t;
     t->tokens = header->tokens;
     t->decay_steps = header->decay_steps;
+    if (t->config->train.steps > t->decay_steps &&
+        t->config->train.decay != PT_DECAY_CONSTANT)
+        pt_log_root(PT_LOG_WARN,
+                    "train.steps=%lld goes beyond the learning-rate schedule of %lld "
+                    "steps, fixed "
+                    "at the first start: from there the rate stays at train.min_lr",
+                    (long long)t->config->train.steps, (long long)t->decay_steps);
     t->next_step = -1;
 }
 
@@ -249,6 +271,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
     PT_TRY_GOTO(done, pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
+    PT_TRY_GOTO(done, check_same_text(t, reader, path));
     status = load_local(t, reader, path);
     PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, true));
     PT_TRY_GOTO(done, pt_checkpoint_verify_read(reader));

@@ -119,7 +119,7 @@ static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
                          want_stop && want_stop(self)};
     PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 2, mine));
     t->next_valid = values[0];
-    t->next_step = t->step + 1;
+    t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
     out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
     out->grad_norm = sqrt(pt_sum_value(&sums[1]));
@@ -152,7 +152,10 @@ static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
     t->where.chunk = t->where.micro_batch = t->where.layer = -1;
     /* While gradients are on their way: the next batch. Its failure waits for the exchange. */
     double reading = pt_clock_sec();
-    pt_status_t mine = pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched);
+    pt_status_t mine = PT_OK;
+    t->prefetched = 0;
+    if (t->step + 1 < t->config->train.steps)
+        mine = pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched);
     out->data_sec += pt_clock_sec() - reading;
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->units, t->stream));

@@ -73,7 +73,7 @@ static json_t *layout_json(const run_t *run)
 static json_t *hosts_json(const run_t *run)
 {
     json_t *list = json_array();
-    for (const char *line = run->hosts; *line;) {
+    for (const char *line = run->trainer.hosts; *line;) {
         const char *host = line + strcspn(line, " ") + 1,
                    *end = host + strcspn(host, "\n");
         json_array_append_new(list, json_stringn(host, (size_t)(end - host)));

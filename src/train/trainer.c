@@ -1,6 +1,7 @@
 #include "penta/alloc.h"
 #include "penta/layout.h"
 #include "penta/log.h"
+#include "penta/rng.h"
 #include "src/train/private.h"
 
 #include <math.h>
@@ -16,6 +17,20 @@ static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_STAGING] = PT_MEMORY_HOST,
     [PT_CLASS_SNAPSHOT] = PT_MEMORY_HOST,
 };
+
+/* Levels differ in rounding: on mixed hosts the bits would depend on who is placed where. */
+static pt_status_t check_same_isa(const pt_trainer_t *t, pt_comm_t *world)
+{
+    int64_t id = (int64_t)(pt_name_id(t->device->isa) >> 1), most[2] = {id, -id};
+    PT_TRY(pt_comm_max_int64(world, most, 2));
+    if (most[0] != -most[1])
+        pt_log_root(
+            PT_LOG_WARN,
+            "ranks compute with different instruction sets (rank 0: %s), so bits "
+            "depend on their placement: set run.isa to a level all hosts have",
+            t->device->isa);
+    return PT_OK;
+}
 
 /* Device, engine, mesh: where the run stands. The device is local business, so ranks agree on it. */
 static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
@@ -38,6 +53,7 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     PT_TRY(pt_engine_create(wire, &engine, &t->engine));
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
+    PT_TRY(check_same_isa(t, world));
     pt_mesh_shape_t shape;
     PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
     return pt_mesh_create(t->engine, &shape, &t->mesh);
@@ -186,8 +202,6 @@ static pt_status_t layout(pt_trainer_t *t)
     for (int m = 0; m < 3; m++)
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe", t->arch.dtype,
                                2, (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
-    PT_TRY(pt_arena_take(&arena[PT_CLASS_WORKSPACE], "workspace of ops",
-                         t->forecast.workspace_bytes, &t->op_workspace));
     return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot", snapshot_bytes(t),
                          &t->snapshot);
 }
@@ -204,10 +218,7 @@ static pt_status_t place(pt_trainer_t *t)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         PT_TRY(pt_device_place_arena(t->device, &t->arena[c]));
-    PT_TRY(layout(t));
-    pt_device_set_workspace(t->device, t->stream, t->op_workspace,
-                            t->forecast.workspace_bytes);
-    return PT_OK;
+    return layout(t);
 }
 
 static pt_status_t fill(pt_trainer_t *t)
@@ -252,6 +263,7 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     status = make_local(out, kind);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
     PT_TRY_GOTO(fail, check_same_data(out));
+    PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
@@ -281,6 +293,7 @@ void pt_trainer_destroy(pt_trainer_t *t)
         pt_device_close(t->device);
     }
     pt_param_table_destroy(&t->table);
+    pt_free(t->hosts);
     pt_log_set_where(NULL);
     *t = (pt_trainer_t){0};
 }

@@ -1,5 +1,5 @@
 /* Attention by blocks of queries and keys. */
-#include "src/ops/cpu/attention.h"
+#include "src/ops/attention.h"
 #include "src/ops/cpu/draw.h"
 #include "src/ops/cpu/kernel.h"
 #include "src/ops/cpu/simd.h"

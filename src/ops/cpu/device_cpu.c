@@ -2,7 +2,6 @@
 #include "pt_autoconf.h"
 #include "penta/alloc.h"
 #include "src/ops/backend.h"
-#include "src/ops/cpu/attention.h"
 #include "src/ops/cpu/stream.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -13,57 +12,37 @@ struct pt_event {
     char unused; /* all work is done already */
 };
 
-typedef struct pt_cpu_state {
-    char *scratch; /* for streams that were given no workspace */
-    int64_t scratch_bytes;
-    int threads;
-} pt_cpu_state_t;
-
-enum { PAGE = 4096, WIDEST = 1024 };
+enum { PAGE = 4096 };
 
 /* Pages are touched here, so that no step meets a page fault. */
-static pt_status_t map_pages(int64_t bytes, bool touch, void **out)
+static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
+                             void **out)
 {
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    *out = NULL;
+    (void)device, (void)memory;
     if (pages == MAP_FAILED)
         return PT_MEMORY;
     (void)madvise(pages, size, MADV_HUGEPAGE);
-    for (size_t at = 0; touch && at < size; at += PAGE)
+    for (size_t at = 0; at < size; at += PAGE)
         ((volatile char *)pages)[at] = 0;
     *out = pages;
     return PT_OK;
-}
-
-static void unmap_pages(void *pages, int64_t bytes)
-{
-    if (pages)
-        (void)munmap(pages, bytes > 0 ? (size_t)bytes : 1);
-}
-
-static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
-                             void **out)
-{
-    (void)device, (void)memory;
-    return map_pages(bytes, true, out);
 }
 
 static void cpu_free(pt_device_t *device, pt_memory_t memory, void *pointer,
                      int64_t bytes)
 {
     (void)device, (void)memory;
-    unmap_pages(pointer, bytes);
+    (void)munmap(pointer, bytes > 0 ? (size_t)bytes : 1);
 }
 
 static pt_status_t cpu_stream_create(pt_device_t *device, pt_stream_t **out)
 {
-    const pt_cpu_state_t *state = device->state;
     PT_TRY(PT_NEW("stream", 1, out));
-    **out = (pt_stream_t){.threads = state->threads,
-                          .workspace = {state->scratch, state->scratch_bytes}};
+    (*out)->threads = device->threads;
     return PT_OK;
 }
 
@@ -123,11 +102,7 @@ static pt_status_t cpu_copy(pt_device_t *device, pt_stream_t *stream, void *to,
 
 static void cpu_close(pt_device_t *device)
 {
-    pt_cpu_state_t *state = device->state;
-    if (!state)
-        return;
-    unmap_pages(state->scratch, state->scratch_bytes);
-    pt_free(state);
+    (void)device;
 }
 
 static const pt_device_ops_t cpu_ops = {
@@ -215,27 +190,9 @@ static void set_blas_threads(int threads)
 
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
-    pt_cpu_state_t *state = NULL;
-    void *scratch = NULL;
-    pt_status_t status = PT_OK;
-
     PT_TRY(choose_level(options->isa, device));
-    PT_TRY(PT_NEW("cpu device", 1, &state));
-    state->threads = options->threads;
-    state->scratch_bytes =
-        pt_attention_scratch_count(WIDEST) * options->threads * (int64_t)sizeof(double);
-    if (map_pages(state->scratch_bytes, false, &scratch) != PT_OK) {
-        status = PT_FAIL(PT_MEMORY, "no memory for the scratch of %d threads",
-                         state->threads);
-        goto release;
-    }
-    state->scratch = scratch;
     device->ops = &cpu_ops;
     device->threads = options->threads;
-    device->state = state;
     set_blas_threads(options->threads);
     return PT_OK;
-release:
-    pt_free(state);
-    return status;
 }

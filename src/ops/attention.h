@@ -1,6 +1,6 @@
-/* attention.h — block sizes and scratch of attention (private to src/ops). */
-#ifndef PT_CPU_ATTENTION_H
-#define PT_CPU_ATTENTION_H
+/* attention.h — block sizes and scratch of attention on the CPU (private to src/ops). */
+#ifndef PT_OPS_ATTENTION_H
+#define PT_OPS_ATTENTION_H
 
 #include <stdint.h>
 
