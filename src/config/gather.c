@@ -88,21 +88,10 @@ static pt_status_t add_file(pt_string_t *out, const char *path)
 static pt_status_t add_value(pt_string_t *out, const char *origin, const char *dotted,
                              const char *value)
 {
-    const char *dot = strchr(dotted, '.');
-    char section[64] = "", decoded[PT_CONFIG_TEXT], shown[PT_SHOWN];
-    char *quoted;
+    char decoded[PT_CONFIG_TEXT], *quoted;
     const pt_option_t *row;
 
-    if (dot)
-        snprintf(section, sizeof section, "%.*s", (int)(dot - dotted), dotted);
-    PT_TRY(pt_option_lookup(section, dot ? dot + 1 : dotted, origin, &row));
-    if (!pt_unquote(value, decoded, sizeof decoded))
-        return PT_FAIL_COMMON(
-            PT_CONFIG, "%s: %s=%s: %s", origin, dotted,
-            pt_show(value, shown, sizeof shown),
-            strlen(value) >= PT_CONFIG_TEXT
-                ? "too long; at most 4095 bytes"
-                : "broken quotes; inside \"...\" write \\\" \\\\ \\n \\t \\xHH");
+    PT_TRY(pt_option_decode(dotted, value, origin, &row, decoded));
     PT_TRY(PT_NEW("value", 4 * PT_CONFIG_TEXT, &quoted));
     pt_string_add(out, "%s.%s=%s\n", row->section, row->key,
                   pt_quote(decoded, quoted, 4 * PT_CONFIG_TEXT));

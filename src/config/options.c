@@ -298,23 +298,31 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     return PT_OK;
 }
 
+pt_status_t pt_option_decode(const char *dotted, const char *value, const char *origin,
+                             const pt_option_t **row, char decoded[PT_CONFIG_TEXT])
+{
+    const char *dot = strchr(dotted, '.');
+    char section[64] = "", shown[PT_SHOWN];
+
+    if (dot)
+        snprintf(section, sizeof section, "%.*s", (int)(dot - dotted), dotted);
+    PT_TRY(pt_option_lookup(section, dot ? dot + 1 : dotted, origin, row));
+    PT_CHECK_COMMON(
+        pt_unquote(value, decoded, PT_CONFIG_TEXT), PT_CONFIG, "%s: %s=%s: %s", origin,
+        dotted, pt_show(value, shown, sizeof shown),
+        strlen(value) >= PT_CONFIG_TEXT
+            ? "too long; at most 4095 bytes"
+            : "broken quotes; inside \"...\" write \\\" \\\\ \\n \\t \\xHH");
+    return PT_OK;
+}
+
 pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
                           const char *value, const char *origin)
 {
-    const char *dot = strchr(dotted_key, '.');
-    char section[64] = "", decoded[PT_CONFIG_TEXT], shown[PT_SHOWN];
+    char decoded[PT_CONFIG_TEXT];
     const pt_option_t *row;
 
-    if (dot)
-        snprintf(section, sizeof section, "%.*s", (int)(dot - dotted_key), dotted_key);
-    PT_TRY(pt_option_lookup(section, dot ? dot + 1 : dotted_key, origin, &row));
-    if (!pt_unquote(value, decoded, sizeof decoded))
-        return PT_FAIL_COMMON(
-            PT_CONFIG, "%s: %s=%s: %s", origin, dotted_key,
-            pt_show(value, shown, sizeof shown),
-            strlen(value) >= PT_CONFIG_TEXT
-                ? "too long; at most 4095 bytes"
-                : "broken quotes; inside \"...\" write \\\" \\\\ \\n \\t \\xHH");
+    PT_TRY(pt_option_decode(dotted_key, value, origin, &row, decoded));
     return pt_option_store(config, row, decoded, origin);
 }
 

@@ -48,6 +48,9 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
 /* Finds the row of section.key or fails with the nearest name. */
 pt_status_t pt_option_lookup(const char *section, const char *key, const char *origin,
                              const pt_option_t **out);
+/* Both for "section.key" as written, and the value out of its quotes. */
+pt_status_t pt_option_decode(const char *dotted, const char *value, const char *origin,
+                             const pt_option_t **row, char decoded[PT_CONFIG_TEXT]);
 /* The nearest of the words of "a|b|c" when near enough to be meant; else NULL. */
 const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size);
