@@ -111,6 +111,10 @@ pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir)
     char host[HOST_SIZE] = "unknown";
     long pid = 0;
 
+    PT_CHECK(access(dir->lock, F_OK) == 0, PT_CONFIG,
+             "%s: it, or its run.lock, was removed while the run was at work; this one "
+             "ends without publishing anything more",
+             dir->path);
     PT_CHECK(is_ours(dir, host, &pid), PT_CONFIG,
              "%s: another run (host %s, process %ld) has taken over this directory; "
              "this one "

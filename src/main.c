@@ -20,12 +20,17 @@ static pt_status_t print_text(pt_status_t (*make)(char **))
     return PT_OK;
 }
 
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 /* What needs no command; false: not one of these. */
 static bool is_answered(int argc, char **argv, pt_status_t *status)
 {
     const char *word = argc > 1 ? argv[1] : "--help";
     *status = argc > 1 ? PT_OK : PT_CONFIG;
-    if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0)
+    if (is_help(word) || strcmp(word, "help") == 0)
         pt_command_help(NULL);
     else if (strcmp(word, "--version") == 0)
         printf("penta %s (%s)\n", PT_VERSION, PT_GIT_REVISION);
@@ -36,6 +41,15 @@ static bool is_answered(int argc, char **argv, pt_status_t *status)
     else
         return false;
     return true;
+}
+
+/* What was to be printed is all that these commands do. */
+static pt_status_t check_output(pt_status_t status)
+{
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    if (status == PT_OK && lost)
+        return PT_FAIL_COMMON(PT_IO, "standard output cannot be written");
+    return status;
 }
 
 static void tell_log(int rank, int size)
@@ -95,19 +109,21 @@ int main(int argc, char **argv)
     pt_status_t status;
     pt_wire_t *wire = NULL;
     if (is_answered(argc, argv, &status))
-        return finish(status, NULL);
+        return finish(check_output(status), NULL);
     tell_log(launched_rank(), 1);
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || (status = pt_fault_init()) != PT_OK)
         return finish(PT_CONFIG, NULL);
-    if (argc > 2 && strcmp(argv[2], "--help") == 0) {
+    for (int i = 2; i < argc; i++) {
+        if (!is_help(argv[i]))
+            continue;
         pt_command_help(command);
-        return 0;
+        return finish(check_output(PT_OK), NULL);
     }
     if (command->parallel)
         return run_parallel(command, argc, argv);
     status = pt_wire_open_serial(&wire);
     if (status == PT_OK)
-        status = command->run(argc - 1, argv + 1, wire);
+        status = check_output(command->run(argc - 1, argv + 1, wire));
     return finish(status, wire);
 }

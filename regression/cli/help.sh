@@ -36,6 +36,18 @@ for command in $commands; do
     fi
 done
 
+"$PENTA" -h >short
+tap_ok "-h is --help" cmp -s help short
+"$PENTA" train some.ini -h >short
+tap_ok "... after other arguments, too" cmp -s train.help short
+tap_fails "an unknown flag is a usage error" 2 "$PENTA" --hlep
+"$PENTA" plan --jsno 2>errors
+tap_ok "... not taken for a file" grep -q "no option '--jsno'" errors
+for words in --help --man --template --version plan "train --help"; do
+    # shellcheck disable=SC2086 # words
+    tap_fails "$words: output that is lost is a failure" 4 \
+        sh -c 'exec "$0" "$@" >/dev/full' "$PENTA" $words
+done
 tap_fails "an unknown command is a usage error" 2 "$PENTA" trian
 "$PENTA" trian 2>errors
 tap_ok "... that names the nearest" grep -q 'maybe: train?' errors

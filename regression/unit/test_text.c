@@ -57,7 +57,7 @@ static void test_units(void)
     DURATION(1, "1 s");
     DURATION(0.0123, "12.3 ms");
     DURATION(0.00005, "50 us");
-    DURATION(0, "0 us");
+    DURATION(0, "0 s");
     DURATION(90061, "1d 01h 01m");
     DURATION(NAN, "unknown");
     DURATION(INFINITY, "unknown");

@@ -58,7 +58,9 @@ const char *pt_text_duration(double sec, char *buffer, size_t size)
     if (!(fabs(sec) < 1e15)) {
         snprintf(buffer, size, "unknown");
     } else if (whole < 60) {
-        if (fabs(sec) < 0.9995e-3)
+        if (sec == 0)
+            snprintf(buffer, size, "0 s");
+        else if (fabs(sec) < 0.9995e-3)
             snprintf(buffer, size, "%.0f us", sec * 1e6);
         else if (fabs(sec) < 0.9995)
             snprintf(buffer, size, "%.3g ms", sec * 1e3);

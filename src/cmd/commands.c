@@ -21,6 +21,10 @@ const pt_command_t *pt_command_find(const char *name)
             pt_text_distance(name, commands[nearest]->name))
             nearest = c;
     }
+    if (name[0] == '-') {
+        PT_FAIL_COMMON(PT_CONFIG, "no option '%s'; 'penta --help' lists them", name);
+        return NULL;
+    }
     PT_FAIL_COMMON(PT_CONFIG, "no command '%s'; maybe: %s? 'penta --help' lists them",
                    name, commands[nearest]->name);
     return NULL;

@@ -46,9 +46,10 @@ static void print_work(const pt_plan_t *plan)
         flops += plan->step_ops[op].flops;
         calls += plan->step_ops[op].calls;
     }
-    printf("work of a rank in a step: %" PRId64 " micro-batches, %" PRId64
+    printf("work of a rank in a step: %" PRId64 " micro-batch%s, %" PRId64
            " ops, %.4g FLOP\n",
-           plan->micro_batches, calls, (double)flops);
+           plan->micro_batches, plan->micro_batches == 1 ? "" : "es", calls,
+           (double)flops);
 }
 
 static pt_status_t make(const pt_config_t *config, bool json)

@@ -266,6 +266,10 @@ static pt_status_t check_schedule(const pt_config_t *config)
         return FAIL("%s is longer than the schedule, %s", CITE(0, train, warmup),
                     config->train.decay_steps ? CITE(1, train, decay_steps)
                                               : CITE(1, train, steps));
+    if (config->train.decay == PT_DECAY_WSD && config->train.wsd_decay > 0 &&
+        config->train.warmup == all)
+        return FAIL("%s leaves no step for %s in a schedule of %lld steps: lower it",
+                    CITE(0, train, warmup), CITE(1, train, wsd_decay), (long long)all);
     if (config->train.decay == PT_DECAY_WSD &&
         config->train.wsd_decay > all - config->train.warmup)
         return FAIL("%s and %s are longer than the schedule of %lld steps: nearest is "

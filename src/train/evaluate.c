@@ -27,7 +27,7 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
     return pt_comm_wait_stream(t->engine, t->stream);
 }
 
-/* Rounds that take about agree_every_sec, from the ranks' mean time for the first. */
+/* Rounds that take about agree_every_sec, from the ranks' mean time of one since the last time. */
 static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
                          pt_status_t mine, bool *stopped)
 {
@@ -35,7 +35,9 @@ static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
                          (int64_t)(round_sec * 1e6)};
     PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, values, 2, mine));
     double mean = (double)values[1] * 1e-6 / pt_comm_size(t->mesh.world);
-    e->agree_rounds = mean > 0 ? (int64_t)ceil(agree_every_sec / mean) : 1;
+    /* Twice as many at most: the last ones may have been quicker than those to come. */
+    double rounds = mean > 0 ? ceil(agree_every_sec / mean) : 1;
+    e->agree_rounds = (int64_t)fmin(rounds, 2.0 * (double)e->agree_rounds);
     *stopped = values[0] > 0;
     return PT_OK;
 }
@@ -43,14 +45,16 @@ static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
 static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
 {
     pt_status_t status = PT_OK;
-    int64_t next_agreement = 1;
+    int64_t next_agreement = e->agree_rounds;
+    double start = pt_clock_sec();
     for (int64_t round = 0; round < e->rounds && !*stopped; round++) {
-        double start = pt_clock_sec();
         if (status == PT_OK)
             status = run_round(t, e, round);
         if (round + 1 == next_agreement && round + 1 < e->rounds) {
-            PT_TRY(agree(t, e, pt_clock_sec() - start, status, stopped));
+            double round_sec = (pt_clock_sec() - start) / (double)e->agree_rounds;
+            PT_TRY(agree(t, e, round_sec, status, stopped));
             next_agreement += e->agree_rounds;
+            start = pt_clock_sec();
         }
     }
     return status;
@@ -70,7 +74,7 @@ static pt_status_t fetch(pt_trainer_t *t, pt_sum_t *sum)
 pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
                               double *loss, bool *stopped)
 {
-    evaluation_t e = {.want_stop = want_stop, .self = self};
+    evaluation_t e = {.want_stop = want_stop, .self = self, .agree_rounds = 1};
     pt_sum_t sum = {.nan = 0};
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;

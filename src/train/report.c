@@ -39,10 +39,11 @@ static void report_layout(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
     const int *size = t->mesh.shape.size;
-    printf("layout      %d ranks: tensor %d × context %d × pipeline %d × data %d; "
+    int ranks = pt_comm_size(t->mesh.world);
+    printf("layout      %d rank%s: tensor %d × context %d × pipeline %d × data %d; "
            "device %s (%s), "
            "%d thread%s a rank\n",
-           pt_comm_size(t->mesh.world), size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
+           ranks, ranks == 1 ? "" : "s", size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
            size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA], t->device->ops->name,
            t->device->isa, t->device->threads, t->device->threads == 1 ? "" : "s");
     printf("batch       %" PRId64 " sequences of %" PRId64
@@ -84,8 +85,13 @@ void report_header(const run_t *run)
            pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION));
     if (run->resumed.path[0])
         printf("resumed     from %s at step %" PRId64 "\n", run->resumed.path, t->step);
-    printf("run         %s, steps %" PRId64 " to %" PRId64 "\n", run->config->run.dir,
-           t->step + 1, run->config->train.steps);
+    printf("run         %s, ", run->config->run.dir);
+    if (t->step < run->config->train.steps)
+        printf("steps %" PRId64 " to %" PRId64 "\n", t->step + 1,
+               run->config->train.steps);
+    else
+        printf("no step to do: train.steps=%" PRId64 ", step %" PRId64 " is done\n",
+               run->config->train.steps, t->step);
     fflush(stdout);
 }
 
@@ -127,12 +133,15 @@ void report_step(run_t *run, const pt_step_result_t *s)
         report_progress(run, s, tokens_per_sec);
 }
 
-void report_evaluation(run_t *run)
+void report_evaluation(run_t *run, bool stopped)
 {
     if (!run->root)
         return;
-    printf("%sstep %" PRId64 "  validation loss %.4f\n",
-           run->terminal ? "\r\033[K" : "", run->trainer.step, run->validation_loss);
+    printf("%sstep %" PRId64 "  ", run->terminal ? "\r\033[K" : "", run->trainer.step);
+    if (stopped)
+        printf("validation given up: asked to stop, or short of time\n");
+    else
+        printf("validation loss %.4f\n", run->validation_loss);
     fflush(stdout);
 }
 

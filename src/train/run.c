@@ -30,7 +30,9 @@ static bool is_short_of_time(const run_t *run)
     double step =
         run->in_step ? fmax(run->step_sec, now - run->step_start_sec) : run->step_sec;
     /* An evaluation asks every few seconds only. */
-    double slack = run->config->run.eval_every > 0 ? 5 : 1;
+    bool evaluates = run->config->run.eval_every > 0 ||
+                     run->trainer.step >= run->config->train.steps;
+    double slack = evaluates ? 5 : 1;
     double left = limit - (now - run->start_sec);
     return limit > 0 && 1.2 * step + 1.5 * expected_save_sec(run) + slack > left;
 }
@@ -113,8 +115,8 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
 {
     PT_TRY(pt_train_evaluate(&run->trainer, want_stop, run, &run->validation_loss,
                              stopped));
-    if (!isnan(run->validation_loss))
-        report_evaluation(run);
+    if (*stopped || !isnan(run->validation_loss))
+        report_evaluation(run, *stopped);
     return PT_OK;
 }
 
@@ -164,6 +166,12 @@ static pt_status_t loop(run_t *run)
 {
     pt_trainer_t *t = &run->trainer;
     bool stop = run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
+    if (stop && t->step < run->config->train.steps)
+        pt_log_root(
+            PT_LOG_WARN,
+            "run.stop_step=%lld was reached by an earlier start: raise it or leave it "
+            "out, else the run never goes on",
+            (long long)run->config->run.stop_step);
     while (t->step < run->config->train.steps && !stop) {
         pt_step_result_t step;
         PT_TRY(take_step(run, &step));
@@ -182,21 +190,27 @@ static pt_status_t loop(run_t *run)
 
 /* ---- beginning and end ------------------------------------------------------------------------------ */
 
-static pt_status_t open_directory(run_t *run)
+/* Of an earlier run: one that is killed now must not seem to have ended like that one. */
+static pt_status_t remove_old(const run_t *run, const char *name)
 {
     char path[PT_CONFIG_TEXT + 16];
-    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
-    /* Of an earlier run: one that is killed now must not seem to have ended like that one. */
-    snprintf(path, sizeof path, "%s/status.json", run->config->run.dir);
+    snprintf(path, sizeof path, "%s/%s", run->config->run.dir, name);
     PT_CHECK(unlink(path) == 0 || errno == ENOENT, PT_IO, "%s: cannot be removed: %s",
              path, strerror(errno));
     return PT_OK;
+}
+
+static pt_status_t open_directory(run_t *run)
+{
+    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    return remove_old(run, "status.json");
 }
 
 /* Once it is known that this configuration goes on from what is there. */
 static pt_status_t open_records(run_t *run)
 {
     char *ini = NULL;
+    PT_TRY(remove_old(run, "summary.json"));
     PT_TRY(pt_rundir_open_metrics(run->dir, run->trainer.step));
     PT_TRY(pt_config_to_ini(run->config, &ini));
     pt_status_t status = pt_rundir_write(run->dir, "config.resolved.ini", ini);

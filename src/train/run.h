@@ -32,7 +32,7 @@ typedef struct run {
 void report_header(const run_t *run);
 /* metrics.jsonl and, when due, a progress line. */
 void report_step(run_t *run, const pt_step_result_t *step);
-void report_evaluation(run_t *run);
+void report_evaluation(run_t *run, bool stopped);
 void report_saved(run_t *run, const char *path, double sec);
 /* JSON has no NaN: null. */
 json_t *report_number(double value);
