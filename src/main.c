@@ -1,56 +1,12 @@
-/* Dispatch of subcommands; the only place that knows the process: MPI, exit codes, --help. */
-#include "penta/alloc.h"
+/* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
 #include "penta/cmd.h"
 #include "penta/fault.h"
 #include "penta/log.h"
-#include "pt_version.h"
 
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-static pt_status_t print_text(pt_status_t (*make)(char **))
-{
-    char *text = NULL;
-    PT_TRY(make(&text));
-    fputs(text, stdout);
-    pt_free(text);
-    return PT_OK;
-}
-
-static bool is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
-/* What needs no command; false: not one of these. */
-static bool is_answered(int argc, char **argv, pt_status_t *status)
-{
-    const char *word = argc > 1 ? argv[1] : "--help";
-    *status = argc > 1 ? PT_OK : PT_CONFIG;
-    if (is_help(word) || strcmp(word, "help") == 0)
-        pt_command_help(NULL);
-    else if (strcmp(word, "--version") == 0)
-        printf("penta %s (%s)\n", PT_VERSION, PT_GIT_REVISION);
-    else if (strcmp(word, "--man") == 0)
-        *status = print_text(pt_config_man);
-    else if (strcmp(word, "--template") == 0)
-        *status = print_text(pt_config_template);
-    else
-        return false;
-    return true;
-}
-
-/* What was to be printed is all that these commands do. */
-static pt_status_t check_output(pt_status_t status)
-{
-    bool lost = fflush(stdout) != 0 || ferror(stdout);
-    if (status == PT_OK && lost)
-        return PT_FAIL_COMMON(PT_IO, "standard output cannot be written");
-    return status;
-}
 
 static void tell_log(int rank, int size)
 {
@@ -104,26 +60,32 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     return code;
 }
 
+/* Threads that spin at barriers take whole time slices from those they wait for wherever cores are
+ * shared. The OpenMP library reads its policy before main: say it, and begin again. */
+static void wait_passively(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") == NULL &&
+        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
+        (void)execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv)
 {
     pt_status_t status;
     pt_wire_t *wire = NULL;
-    if (is_answered(argc, argv, &status))
-        return finish(check_output(status), NULL);
+    wait_passively(argv);
+    if (pt_cmd_is_answered(argc, argv, &status))
+        return finish(status, NULL);
     tell_log(launched_rank(), 1);
     const pt_command_t *command = pt_command_find(argv[1]);
-    if (command == NULL || (status = pt_fault_init()) != PT_OK)
+    if (command == NULL || pt_fault_init() != PT_OK)
         return finish(PT_CONFIG, NULL);
-    for (int i = 2; i < argc; i++) {
-        if (!is_help(argv[i]))
-            continue;
-        pt_command_help(command);
-        return finish(check_output(PT_OK), NULL);
-    }
+    if (pt_cmd_is_helped(command, argc, argv, &status))
+        return finish(status, NULL);
     if (command->parallel)
         return run_parallel(command, argc, argv);
     status = pt_wire_open_serial(&wire);
     if (status == PT_OK)
-        status = check_output(command->run(argc - 1, argv + 1, wire));
+        status = pt_cmd_check_output(command->run(argc - 1, argv + 1, wire));
     return finish(status, wire);
 }

@@ -22,6 +22,15 @@ const pt_command_t *pt_command_find(const char *name);
 /* "penta --help" (NULL) or "penta NAME --help", on stdout. */
 void pt_command_help(const pt_command_t *command);
 
+/* What needs no command (--help, --version, --man, --template, nothing): prints it, *status says how that
+ * went; false: argv[1] is none of these. */
+bool pt_cmd_is_answered(int argc, char **argv, pt_status_t *status);
+/* The same for --help or -h anywhere behind a command. */
+bool pt_cmd_is_helped(const pt_command_t *command, int argc, char **argv,
+                      pt_status_t *status);
+/* `status`, or IO when what was to be printed is lost. */
+pt_status_t pt_cmd_check_output(pt_status_t status);
+
 /* The configuration of a command: [CONF] section.key=value …, gathered on rank 0, broadcast, parsed by
  * all. Collective. Fails: CONFIG, IO (common). */
 pt_status_t pt_cmd_config(pt_wire_t *wire, int argc, char **argv, pt_config_t *out);

@@ -85,6 +85,12 @@ void report_header(const run_t *run)
            pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION));
     if (run->resumed.path[0])
         printf("resumed     from %s at step %" PRId64 "\n", run->resumed.path, t->step);
+    if (run->config->checkpoint.every > 0)
+        printf("checkpoints every %" PRId64 " steps and at the end, newest %" PRId64
+               " kept\n",
+               run->config->checkpoint.every, run->config->checkpoint.keep);
+    else
+        printf("checkpoints only at the end and when stopped\n");
     printf("run         %s, ", run->config->run.dir);
     if (t->step < run->config->train.steps)
         printf("steps %" PRId64 " to %" PRId64 "\n", t->step + 1,

@@ -29,6 +29,8 @@ void pt_stop_install(void)
     sigaction(SIGTERM, &polite, NULL);
     sigaction(SIGUSR1, &polite, NULL);
     sigaction(SIGUSR2, &polite, NULL);
+    /* Nobody reads the progress any more (penta train | head): no reason to lose the run. */
+    signal(SIGPIPE, SIG_IGN);
 }
 
 void pt_stop_request(void)
