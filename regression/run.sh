@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # usage: regression/run.sh [--fast | --long] [-k PATTERN]
-# Sets up the machine, builds with gcc in build/ and with clang in build-clang/ (warnings are
-# errors), runs every test. Its last line is "N passed, N failed"; it exits 1 if any failed.
-#   --fast        only tests of level check, no clang
+# Sets up the machine, builds with gcc in build/, with clang in build-clang/ and with sanitizers in
+# build-asan/ (warnings are errors), runs every test with gcc and some with the others. Its last
+# line is "N passed, N failed"; it exits 1 if any failed.
+#   --fast        only tests of level check, only gcc
 #   --long        also tests of level long
-#   -k PATTERN    only tests whose name matches this extended regular expression; no clang
+#   -k PATTERN    only tests whose name matches this extended regular expression; only gcc
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
 
-level=full pattern='' with_clang=1
+level=full pattern='' with_others=1
 while [ $# -gt 0 ]; do
     case $1 in
-    --fast) level=check with_clang=0 ;;
+    --fast) level=check with_others=0 ;;
     --long) level=long ;;
-    -k) pattern=${2-} with_clang=0; shift ;;
-    *) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    -k) pattern=${2-} with_others=0; shift ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2 ;;
     esac
     shift
 done
@@ -106,12 +107,15 @@ jobs/setup.sh build test || echo "set-up of packages failed; trying with what is
 if step "build (gcc)" build build CC=gcc; then
     run_all build "" "$pattern"
 fi
-if [ $with_clang = 1 ]; then
+if [ $with_others = 1 ]; then
     if ! command -v clang >/dev/null; then
         skipped=$((skipped + 1))
         echo "build (clang) ... skipped: no clang"
     elif step "build (clang)" build build-clang CC=clang; then
         run_all build-clang "clang " '^regression/unit/'
+    fi
+    if step "build (sanitizers)" build build-asan CC=gcc --enable-sanitize; then
+        PENTA_TEST_TIMEOUT_SCALE=3 run_all build-asan "asan " '^regression/(unit|ops|golden)/'
     fi
 fi
 report

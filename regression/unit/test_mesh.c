@@ -24,8 +24,7 @@ static bool permute(int index, pt_axis_t order[4])
         int pick = index % (4 - i);
         index /= 4 - i;
         order[i] = left[pick];
-        memmove(&left[pick], &left[pick + 1], (size_t)(3 - i - pick + 1) * sizeof *left);
-        left[3 - i] = PT_AXIS_TENSOR;
+        memmove(&left[pick], &left[pick + 1], (size_t)(3 - i - pick) * sizeof *left);
     }
     return true;
 }
