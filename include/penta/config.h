@@ -65,6 +65,12 @@ typedef enum pt_decay {
     PT_DECAY_CONSTANT,
     PT_DECAY_WSD
 } pt_decay_t;
+typedef enum pt_format {
+    PT_FORMAT_TEXT,
+    PT_FORMAT_IDX,
+    PT_FORMAT_U16,
+    PT_FORMAT_U32
+} pt_format_t;
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
 typedef enum pt_option_type {

@@ -2,7 +2,10 @@
  *
  * A corpus is a run of tokens with document boundaries. Sample k of a corpus of n tokens is tokens
  * [kT, kT + T + 1): T inputs and their labels, shifted before any split. The order of samples is
- * a pure function of (seed, epoch, index): nothing to save, independent of ranks. Global sample
+ * a pure function of (seed, epoch, index): nothing to save, independent of ranks. (Not the samples
+ * of Megatron-LM, which shuffles documents, runs them together for all epochs and cuts that, so that
+ * a sample depends on seed and number of epochs, and keeps three index files on disk. Here a sample
+ * is one place of the files in every epoch and run, and is found by arithmetic.) Global sample
  * id g = epoch · samples + index in the epoch's order; step s takes ids [sG, (s+1)G).
  * Micro-batch i of replica r of W takes ids sG + (iW + r)B … + B - 1; ids past (s+1)G are padding:
  * wholly masked sequences. */
@@ -16,10 +19,12 @@
 typedef struct pt_corpus pt_corpus_t;
 
 /* Opens the files of data.path (a directory, an unreadable or an empty file: CONFIG or IO, naming
- * it) and keeps them open. Byte tokenizer: token = byte. A document is a file, or what data.separator
- * (\n \t \\ \xHH) ends inside a file; its bytes belong to the document before it. Memory: 8 bytes a
- * document. Local; every rank opens the files itself; the caller agrees. Caller closes. Fails: IO,
- * CONFIG (too short for one sample: says how many tokens are needed). */
+ * it) and keeps them open. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
+ * document is a file, or what data.separator (\n \t \\ \xHH) ends inside a file; its bytes belong to
+ * the document before it. idx: documents as the .idx says, without those that have no token; the .idx
+ * is read once, in pieces, and checked. u16, u32: a document is a file. Memory: 8 bytes a document.
+ * Local; every rank opens the files itself; the caller agrees. Caller closes. Fails: IO, CONFIG (too
+ * short for one sample: says how many tokens are needed; files of a wrong or damaged format). */
 pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t **out);
 /* No files: `tokens` tokens of one document, for plans. */
 pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
@@ -45,7 +50,8 @@ typedef struct pt_sequence {
 } pt_sequence_t;
 /* Fills a sequence from sample number `index` of `split`; id is what dropout is keyed by. index -1:
  * padding (token 0, mask 0). *valid: labels that count. Local. Fails: IO (naming the file: unreadable,
- * or shorter than when it was opened). */
+ * or shorter than when it was opened), CONFIG (a token that is not below model.vocab: naming file,
+ * place and token). */
 pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
                            int64_t id, const pt_sequence_t *out, int64_t *valid);
 

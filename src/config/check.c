@@ -163,7 +163,8 @@ static pt_status_t check_model(const pt_config_t *config)
         return FAIL("%s is longer than %s: lower the first or raise the second%s",
                     CITE(0, train, sequence), CITE(1, model, max_positions),
                     config->model.positions == 2 ? " (which costs nothing)" : "");
-    if (config->data.path[0] && config->model.vocab < 256)
+    if (config->data.path[0] && config->data.format == PT_FORMAT_TEXT &&
+        config->model.vocab < 256)
         return FAIL("%s is too small for %s: one token a byte needs 256",
                     CITE(0, model, vocab), CITE(1, data, format));
     return PT_OK;
@@ -310,6 +311,9 @@ static pt_status_t check_data(const pt_config_t *config)
                     CITE(0, run, eval_every), CITE(1, data, split));
     if (length > 0 && (path[0] == ',' || path[length - 1] == ',' || strstr(path, ",,")))
         return FAIL("%s: an empty name between commas", CITE(0, data, path));
+    if (config->data.separator[0] && config->data.format != PT_FORMAT_TEXT)
+        return FAIL("%s is looked for in text only, not with %s: leave it empty",
+                    CITE(0, data, separator), CITE(1, data, format));
     return PT_OK;
 }
 

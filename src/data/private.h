@@ -9,7 +9,10 @@ enum { PT_SPLITS = 2 };
 typedef struct pt_corpus_file {
     char *path;
     int descriptor;
-    int64_t start, bytes; /* of the corpus: tokens [start, start + bytes) */
+    int64_t bytes;
+    int64_t start, tokens; /* of the corpus: [start, start + tokens) */
+    int width;             /* bytes of a token, little-endian */
+    bool is_signed;
 } pt_corpus_file_t;
 
 struct pt_corpus {
@@ -18,18 +21,36 @@ struct pt_corpus {
     int64_t tokens;
     int64_t *document; /* first token of each, ascending, document[0] == 0 */
     int64_t documents, document_room;
-    int64_t sequence;
+    int64_t sequence, vocab;
+    pt_format_t format;
     int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the whole corpus */
     uint64_t seed;
     bool shuffle, document_mask;
 };
 
-/* ---- corpus.c ---- */
+/* ---- files.c ---- */
+/* Opens a file of data.path; `file` is closed by pt_corpus_close_file also after a failure. Fails:
+ * CONFIG, IO. */
+pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file);
+void pt_corpus_close_file(pt_corpus_file_t *file);
 /* Bytes [offset, offset + count) of one file. Fails: IO. */
 pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                                 int64_t count, uint8_t *out);
+/* Tokens [first, first + count) of one file; raw: room for 8·count bytes. Fails: IO, CONFIG (a token
+ * that is not below vocab). */
+pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t vocab,
+                                       int64_t first, int64_t count, void *raw,
+                                       int32_t *out);
+
+/* ---- index.c ---- */
+/* Opens PATH.bin with what PATH.idx says of it, from `start` of the corpus on; reads the index once,
+ * in pieces, checks all of it, and adds the documents where wanted. Fails: CONFIG, IO, MEMORY. */
+pt_status_t pt_corpus_open_indexed(pt_corpus_t *corpus, const char *path,
+                                   bool with_documents, pt_corpus_file_t *file);
 
 /* ---- documents.c ---- */
+/* Adds the document that begins at token `start`, not below those there are. */
+pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start);
 /* Finds the documents of all files: the files, and those inside them where somebody asks, for that
  * reads all of the text. Fails: CONFIG (escape), IO, MEMORY. */
 pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
