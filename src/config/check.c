@@ -289,6 +289,17 @@ static pt_status_t check_betas(const pt_config_t *config)
     return PT_OK;
 }
 
+static pt_status_t check_weights(const pt_config_t *config)
+{
+    int files = 1;
+
+    if (!config->data.weights[0] || !config->data.path[0])
+        return PT_OK;
+    for (const char *c = config->data.path; *c; c++)
+        files += *c == ',';
+    return pt_config_weights(config, files, NULL);
+}
+
 static pt_status_t check_data(const pt_config_t *config)
 {
     double share[2];
@@ -314,7 +325,7 @@ static pt_status_t check_data(const pt_config_t *config)
     if (config->data.separator[0] && config->data.format != PT_FORMAT_TEXT)
         return FAIL("%s is looked for in text only, not with %s: leave it empty",
                     CITE(0, data, separator), CITE(1, data, format));
-    return PT_OK;
+    return check_weights(config);
 }
 
 static pt_status_t check_run(const pt_config_t *config)

@@ -74,6 +74,44 @@ static pt_status_t open_files(pt_corpus_t *corpus, const char *list)
     return PT_OK;
 }
 
+/* One part, or in a blend one a file. */
+static pt_status_t make_parts(pt_corpus_t *corpus, const pt_config_t *config)
+{
+    int count = config->data.weights[0] ? corpus->file_count : 1;
+    int64_t *weights = NULL;
+    pt_status_t status = PT_OK;
+
+    PT_TRY(PT_NEW("parts of the corpus", count, &corpus->parts));
+    corpus->part_count = count;
+    corpus->parts[0].name = "data.path";
+    corpus->parts[0].tokens = corpus->tokens;
+    if (!config->data.weights[0])
+        return PT_OK;
+    PT_TRY(PT_NEW("weights", count, &weights));
+    PT_TRY_GOTO(release, pt_config_weights(config, count, weights));
+    for (int p = 0; p < count; p++) {
+        const pt_corpus_file_t *file = &corpus->files[p];
+        corpus->parts[p] = (pt_corpus_part_t){.name = file->path,
+                                              .start = file->start,
+                                              .tokens = file->tokens,
+                                              .weight = weights[p]};
+    }
+    PT_TRY_GOTO(release, pt_corpus_blend(corpus));
+release:
+    pt_free(weights);
+    return status;
+}
+
+/* Without files: one part, whatever the weights. */
+static pt_status_t make_dry_part(pt_corpus_t *corpus, int64_t tokens)
+{
+    PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
+    corpus->part_count = 1;
+    corpus->tokens = tokens;
+    corpus->parts[0] = (pt_corpus_part_t){.name = "data.path", .tokens = tokens};
+    return PT_OK;
+}
+
 static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
 {
     corpus->sequence = config->train.sequence;
@@ -98,6 +136,7 @@ pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t
     take_options(corpus, config);
     corpus->vocab = vocab;
     PT_TRY_GOTO(close, open_files(corpus, config->data.path));
+    PT_TRY_GOTO(close, make_parts(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
                                                 config->data.document_mask));
@@ -117,7 +156,7 @@ pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
     *out = NULL;
     PT_TRY(PT_NEW("corpus", 1, &corpus));
     take_options(corpus, config);
-    corpus->tokens = tokens;
+    PT_TRY_GOTO(close, make_dry_part(corpus, tokens));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
     PT_TRY_GOTO(close, PT_NEW("documents", 1, &corpus->document));
     corpus->documents = corpus->document_room = 1;
@@ -134,6 +173,9 @@ void pt_corpus_close(pt_corpus_t *corpus)
         return;
     for (int i = 0; i < corpus->file_count; i++)
         pt_corpus_close_file(&corpus->files[i]);
+    for (int table = 0; table < PT_BLEND_TABLES; table++)
+        pt_free(corpus->turns[table]);
+    pt_free(corpus->parts);
     pt_free(corpus->document);
     pt_free(corpus->files);
     pt_free(corpus);
@@ -234,7 +276,7 @@ pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t 
         fill_padding(corpus, id, out);
         return PT_OK;
     }
-    first = (corpus->first[split] + index) * length;
+    first = pt_corpus_first_token(corpus, split, index);
     PT_TRY(read_tokens(corpus, first, length, raw, out->token));
     PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
     memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);

@@ -4,7 +4,7 @@
 
 #include "penta/data.h"
 
-enum { PT_SPLITS = 2 };
+enum { PT_SPLITS = 2, PT_BLEND_TABLES = 2 };
 
 typedef struct pt_corpus_file {
     char *path;
@@ -15,6 +15,20 @@ typedef struct pt_corpus_file {
     bool is_signed;
 } pt_corpus_file_t;
 
+/* What is cut into samples and shuffled by itself: all files, or each of a blend. */
+typedef struct pt_corpus_part {
+    const char *name;                             /* borrowed, for messages */
+    int64_t start, tokens;                        /* of the corpus */
+    int64_t weight;                               /* in a blend */
+    int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the part */
+    int64_t before[PT_SPLITS];                    /* samples of the parts before it */
+} pt_corpus_part_t;
+
+/* Sample n of a blend: from which part, and how many came from it before in this period. */
+typedef struct pt_blend_turn {
+    int32_t part, used;
+} pt_blend_turn_t;
+
 struct pt_corpus {
     pt_corpus_file_t *files; /* none: dry */
     int file_count;
@@ -23,7 +37,11 @@ struct pt_corpus {
     int64_t documents, document_room;
     int64_t sequence, vocab;
     pt_format_t format;
-    int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the whole corpus */
+    pt_corpus_part_t *parts;
+    int part_count;
+    int64_t samples[PT_SPLITS]; /* of all parts */
+    int64_t period;             /* of the blend: sum of the weights; 0: no blend */
+    pt_blend_turn_t *turns[PT_BLEND_TABLES]; /* of the first period, of later ones */
     uint64_t seed;
     bool shuffle, document_mask;
 };
@@ -58,8 +76,17 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
 /* Index of the document of a token. */
 int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
 
+/* ---- blend.c ---- */
+/* Makes the tables from the weights of the parts: 16 bytes for each of their sum. Fails: MEMORY. */
+pt_status_t pt_corpus_blend(pt_corpus_t *corpus);
+/* Part of training sample `id`, and how many samples came from it before. Pure. */
+int pt_corpus_turn(const pt_corpus_t *corpus, int64_t id, int64_t *use);
+
 /* ---- sampler.c ---- */
-/* Cuts the corpus into samples and splits. Fails: CONFIG (nothing to train on). */
+/* Cuts the parts into samples and splits. Fails: CONFIG (nothing to train on). */
 pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config);
+/* First token of sample `index` of a split. Pure. */
+int64_t pt_corpus_first_token(const pt_corpus_t *corpus, pt_split_t split,
+                              int64_t index);
 
 #endif
