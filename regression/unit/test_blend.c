@@ -172,6 +172,26 @@ static void test_alone(void)
     pt_corpus_close(blend);
 }
 
+/* Two files of one length in turn: each in an order of its own. */
+static void test_orders(void)
+{
+    pt_corpus_t *corpus = NULL;
+    int64_t same = 0;
+
+    set_config("b,c", PT_FORMAT_U16, T, false);
+    snprintf(config.data.weights, sizeof config.data.weights, "1,1");
+    if (!tap_ok(pt_corpus_open(&config, VOCAB, &corpus) == PT_OK,
+                "files of one length"))
+        return;
+    for (int64_t n = 0; n < 400; n += 2) {
+        int64_t a = pt_corpus_sample_of(corpus, n),
+                b = pt_corpus_sample_of(corpus, n + 1);
+        same += a % train[1] == b % train[1];
+    }
+    tap_ok(same < 100, "%lld of 200 samples are at one place", (long long)same);
+    pt_corpus_close(corpus);
+}
+
 /* Far ahead, without having been there: whole periods change the uses by the weights. */
 static void test_far(void)
 {
@@ -234,6 +254,7 @@ int main(void)
     test_doubles();
     test_validation();
     test_alone();
+    test_orders();
     test_far();
     test_refused();
     tap_ok(pt_alloc_live_bytes() == 0, "everything is freed");
