@@ -65,6 +65,12 @@ typedef enum pt_decay {
     PT_DECAY_CONSTANT,
     PT_DECAY_WSD
 } pt_decay_t;
+typedef enum pt_format {
+    PT_FORMAT_TEXT,
+    PT_FORMAT_IDX,
+    PT_FORMAT_U16,
+    PT_FORMAT_U32
+} pt_format_t;
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
 typedef enum pt_option_type {
@@ -132,6 +138,10 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
 pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
 /* run.time_limit in seconds; 0: none. */
 double pt_config_time_limit_sec(const pt_config_t *config);
+/* data.weights as whole numbers without a common divisor, for `count` files (out may be NULL); their
+ * sum is at most PT_BLEND_PERIOD. Fails: CONFIG. */
+enum { PT_BLEND_PERIOD = 1000000 };
+pt_status_t pt_config_weights(const pt_config_t *config, int count, int64_t *out);
 /* data.split: shares of train and validation, each in [0,1], sum <= 1. */
 void pt_config_split(const pt_config_t *config, double *train, double *validation);
 

@@ -2,8 +2,13 @@
  *
  * A corpus is a run of tokens with document boundaries. Sample k of a corpus of n tokens is tokens
  * [kT, kT + T + 1): T inputs and their labels, shifted before any split. The order of samples is
- * a pure function of (seed, epoch, index): nothing to save, independent of ranks. Global sample
- * id g = epoch · samples + index in the epoch's order; step s takes ids [sG, (s+1)G).
+ * a pure function of (seed, epoch, index): nothing to save, independent of ranks. (Not the samples
+ * of Megatron-LM, which shuffles documents, runs them together for all epochs and cuts that, so that
+ * a sample depends on seed and number of epochs, and keeps three index files on disk. Here a sample
+ * is one place of the files in every epoch and run, and is found by arithmetic.)
+ * Global sample id g = epoch · samples + index in the epoch's order; step s takes ids [sG, (s+1)G).
+ * With data.weights every file is cut and shuffled by itself and has its own epochs; the file of g, and
+ * the samples taken from it before g, are a pure function of g and the weights (doc/formats/corpus.md).
  * Micro-batch i of replica r of W takes ids sG + (iW + r)B … + B - 1; ids past (s+1)G are padding:
  * wholly masked sequences. */
 #ifndef PENTA_DATA_H
@@ -16,10 +21,13 @@
 typedef struct pt_corpus pt_corpus_t;
 
 /* Opens the files of data.path (a directory, an unreadable or an empty file: CONFIG or IO, naming
- * it) and keeps them open. Byte tokenizer: token = byte. A document is a file, or what data.separator
- * (\n \t \\ \xHH) ends inside a file; its bytes belong to the document before it. Memory: 8 bytes a
- * document. Local; every rank opens the files itself; the caller agrees. Caller closes. Fails: IO,
- * CONFIG (too short for one sample: says how many tokens are needed). */
+ * it) and keeps them open. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
+ * document is a file, or what data.separator (\n \t \\ \xHH) ends inside a file; its bytes belong to
+ * the document before it. idx: documents as the .idx says, without those that have no token; the .idx
+ * is read once, in pieces, and checked. u16, u32: a document is a file. Memory: 8 bytes a document,
+ * and 16 a sample of a blend's period (at most PT_BLEND_PERIOD).
+ * Local; every rank opens the files itself; the caller agrees. Caller closes. Fails: IO, CONFIG (too
+ * short for one sample: says how many tokens are needed; files of a wrong or damaged format). */
 pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t **out);
 /* No files: `tokens` tokens of one document, for plans. */
 pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
@@ -30,8 +38,9 @@ int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
 
 typedef enum pt_split { PT_SPLIT_TRAIN, PT_SPLIT_VALIDATION } pt_split_t;
-int64_t pt_corpus_samples(const pt_corpus_t *corpus,
-                          pt_split_t split); /* in one epoch */
+int64_t pt_corpus_samples(
+    const pt_corpus_t *corpus,
+    pt_split_t split); /* in one epoch; in a blend the sum of all files */
 
 /* Sample number in the corpus of global id `id` of the training split. Pure. */
 int64_t pt_corpus_sample_of(const pt_corpus_t *corpus, int64_t id);
@@ -45,7 +54,8 @@ typedef struct pt_sequence {
 } pt_sequence_t;
 /* Fills a sequence from sample number `index` of `split`; id is what dropout is keyed by. index -1:
  * padding (token 0, mask 0). *valid: labels that count. Local. Fails: IO (naming the file: unreadable,
- * or shorter than when it was opened). */
+ * or shorter than when it was opened), CONFIG (a token that is not below model.vocab: naming file,
+ * place and token). */
 pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
                            int64_t id, const pt_sequence_t *out, int64_t *valid);
 

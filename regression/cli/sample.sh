@@ -44,6 +44,11 @@ tap_ok "a double-precision model is trained" train run.dir=run64 train.steps=2 t
 sample run.dir=run64 sample.tokens=5 >a
 tap_ok "... and sampled" test "$(wc -c <a)" -eq 5
 
+tap_ok "a model of 16-bit tokens is trained" \
+    train run.dir=run16 train.steps=1 data.format=u16 model.vocab=32768 model.hidden=32 model.ffn=32
+tap_fails "... and not sampled as text" 2 sample run.dir=run16 2>errors
+tap_ok "... naming the option" grep -q 'data.format' errors
+
 tap_fails "no checkpoint: exit code 4" 4 sample run.dir=nowhere 2>errors
 tap_ok "... naming the place and what to do" grep -q 'nowhere/checkpoints.*train' errors
 tap_fails "checkpoint.resume=none makes no sense" 2 sample run.dir=run checkpoint.resume=none

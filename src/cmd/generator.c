@@ -74,6 +74,10 @@ static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader
     PT_TRY(pt_config_parse(pt_checkpoint_config(reader), g->archived));
     g->header = *pt_checkpoint_header(reader);
     g->window = g->archived->train.sequence;
+    PT_CHECK(g->archived->data.format == PT_FORMAT_TEXT, PT_CONFIG,
+             "%s: its model was trained on files of tokens (data.format), but sampling "
+             "reads and writes text, one token a byte",
+             g->path);
     PT_TRY(pt_arch_from_config(g->archived, &g->arch));
     PT_CHECK(
         g->arch.vocab >= PT_BYTES, PT_CONFIG,

@@ -163,7 +163,8 @@ static pt_status_t check_model(const pt_config_t *config)
         return FAIL("%s is longer than %s: lower the first or raise the second%s",
                     CITE(0, train, sequence), CITE(1, model, max_positions),
                     config->model.positions == 2 ? " (which costs nothing)" : "");
-    if (config->data.path[0] && config->model.vocab < 256)
+    if (config->data.path[0] && config->data.format == PT_FORMAT_TEXT &&
+        config->model.vocab < 256)
         return FAIL("%s is too small for %s: one token a byte needs 256",
                     CITE(0, model, vocab), CITE(1, data, format));
     return PT_OK;
@@ -292,6 +293,17 @@ static pt_status_t check_betas(const pt_config_t *config)
     return PT_OK;
 }
 
+static pt_status_t check_weights(const pt_config_t *config)
+{
+    int files = 1;
+
+    if (!config->data.weights[0] || !config->data.path[0])
+        return PT_OK;
+    for (const char *c = config->data.path; *c; c++)
+        files += *c == ',';
+    return pt_config_weights(config, files, NULL);
+}
+
 static pt_status_t check_data(const pt_config_t *config)
 {
     double share[2];
@@ -314,7 +326,10 @@ static pt_status_t check_data(const pt_config_t *config)
                     CITE(0, run, eval_every), CITE(1, data, split));
     if (length > 0 && (path[0] == ',' || path[length - 1] == ',' || strstr(path, ",,")))
         return FAIL("%s: an empty name between commas", CITE(0, data, path));
-    return PT_OK;
+    if (config->data.separator[0] && config->data.format != PT_FORMAT_TEXT)
+        return FAIL("%s is looked for in text only, not with %s: leave it empty",
+                    CITE(0, data, separator), CITE(1, data, format));
+    return check_weights(config);
 }
 
 static pt_status_t check_run(const pt_config_t *config)

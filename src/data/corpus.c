@@ -2,72 +2,10 @@
 
 #include "penta/alloc.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { BYTE_VOCAB = 256 };
 #define BLANKS " \t\r\n"
-
-/* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
-pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
-                                int64_t count, uint8_t *out)
-{
-    while (count > 0) {
-        ssize_t got = pread(file->descriptor, out, (size_t)count, offset);
-        if (got < 0 && errno == EINTR)
-            continue;
-        PT_CHECK(got >= 0, PT_IO, "cannot read %s at byte %lld: %s", file->path,
-                 (long long)offset, strerror(errno));
-        PT_CHECK(got > 0, PT_IO,
-                 "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
-                 "change files of data.path during a run",
-                 file->path, (long long)offset, (long long)file->bytes);
-        offset += got;
-        count -= got;
-        out += got;
-    }
-    return PT_OK;
-}
-
-static pt_status_t open_failed(const char *path, int error)
-{
-    char here[PT_CONFIG_TEXT];
-
-    if (error == ENOENT && path[0] != '/' && getcwd(here, sizeof here))
-        return PT_FAIL(PT_CONFIG, "data.path: no file %s in the working directory %s",
-                       path, here);
-    if (error == ENOENT || error == ENOTDIR)
-        return PT_FAIL(PT_CONFIG, "data.path: no file %s", path);
-    return PT_FAIL(PT_IO, "data.path: cannot open %.1024s: %s", path, strerror(error));
-}
-
-/* On failure the caller closes what `file` holds. */
-static pt_status_t open_file(const char *path, int64_t start, pt_corpus_file_t *file)
-{
-    struct stat info;
-
-    file->start = start;
-    PT_TRY(pt_strdup("path of a corpus file", path, &file->path));
-    /* Without O_NONBLOCK opening a pipe would wait for a writer. */
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file->descriptor < 0)
-        return open_failed(path, errno);
-    PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO,
-             "data.path: cannot examine %s: %s", path, strerror(errno));
-    PT_CHECK(!S_ISDIR(info.st_mode), PT_CONFIG,
-             "data.path: %s is a directory; name the text files in it", path);
-    PT_CHECK(S_ISREG(info.st_mode), PT_CONFIG, "data.path: %s is not a regular file",
-             path);
-    PT_CHECK(info.st_size > 0, PT_CONFIG,
-             "data.path: %s is empty; leave it out or fill it", path);
-    file->bytes = info.st_size;
-    PT_CHECK(file->bytes <= INT64_MAX - start, PT_CONFIG,
-             "data.path: up to %s more bytes than 64 bits can count", path);
-    return PT_OK;
-}
 
 static char *trim(char *text)
 {
@@ -80,13 +18,44 @@ static char *trim(char *text)
     return text;
 }
 
+/* Width of a token where the format alone tells. */
+static int width_of(pt_format_t format)
+{
+    switch (format) {
+    case PT_FORMAT_U16: return 2;
+    case PT_FORMAT_U32: return 4;
+    default: return 1;
+    }
+}
+
+/* Adds a file to the end of the corpus. */
+static pt_status_t open_one(pt_corpus_t *corpus, const char *path,
+                            pt_corpus_file_t *file)
+{
+    file->start = corpus->tokens;
+    file->width = width_of(corpus->format);
+    if (corpus->format == PT_FORMAT_IDX)
+        PT_TRY(pt_corpus_open_indexed(corpus, path, corpus->document_mask, file));
+    else
+        PT_TRY(pt_corpus_open_file(path, file));
+    PT_CHECK(file->bytes % file->width == 0, PT_CONFIG,
+             "data.path: %s has %lld bytes, no multiple of the %d of a token: it is "
+             "truncated, or data.format is another",
+             file->path, (long long)file->bytes, file->width);
+    file->tokens = file->bytes / file->width;
+    PT_CHECK(file->tokens <= INT64_MAX - file->start, PT_CONFIG,
+             "data.path: up to %s more tokens than 64 bits can count", path);
+    corpus->tokens += file->tokens;
+    return PT_OK;
+}
+
 static pt_status_t open_files(pt_corpus_t *corpus, const char *list)
 {
     char copy[PT_CONFIG_TEXT], *rest = copy;
     int count = 1;
 
     PT_CHECK(list[strspn(list, BLANKS)] != '\0', PT_CONFIG,
-             "data.path is empty: set data.path=FILE[,FILE...], the text to train on");
+             "data.path is empty: set data.path=FILE[,FILE...], what to train on");
     PT_REQUIRE(strlen(list) < sizeof copy);
     memcpy(copy, list, strlen(list) + 1);
     for (const char *c = copy; *c; c++)
@@ -100,15 +69,53 @@ static pt_status_t open_files(pt_corpus_t *corpus, const char *list)
                  corpus->file_count + 1, count);
         file->descriptor = -1;
         corpus->file_count++;
-        PT_TRY(open_file(path, corpus->tokens, file));
-        corpus->tokens += file->bytes;
+        PT_TRY(open_one(corpus, path, file));
     }
+    return PT_OK;
+}
+
+/* One part, or in a blend one a file. */
+static pt_status_t make_parts(pt_corpus_t *corpus, const pt_config_t *config)
+{
+    int count = config->data.weights[0] ? corpus->file_count : 1;
+    int64_t *weights = NULL;
+    pt_status_t status = PT_OK;
+
+    PT_TRY(PT_NEW("parts of the corpus", count, &corpus->parts));
+    corpus->part_count = count;
+    corpus->parts[0].name = "data.path";
+    corpus->parts[0].tokens = corpus->tokens;
+    if (!config->data.weights[0])
+        return PT_OK;
+    PT_TRY(PT_NEW("weights", count, &weights));
+    PT_TRY_GOTO(release, pt_config_weights(config, count, weights));
+    for (int p = 0; p < count; p++) {
+        const pt_corpus_file_t *file = &corpus->files[p];
+        corpus->parts[p] = (pt_corpus_part_t){.name = file->path,
+                                              .start = file->start,
+                                              .tokens = file->tokens,
+                                              .weight = weights[p]};
+    }
+    PT_TRY_GOTO(release, pt_corpus_blend(corpus));
+release:
+    pt_free(weights);
+    return status;
+}
+
+/* Without files: one part, whatever the weights. */
+static pt_status_t make_dry_part(pt_corpus_t *corpus, int64_t tokens)
+{
+    PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
+    corpus->part_count = 1;
+    corpus->tokens = tokens;
+    corpus->parts[0] = (pt_corpus_part_t){.name = "data.path", .tokens = tokens};
     return PT_OK;
 }
 
 static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
 {
     corpus->sequence = config->train.sequence;
+    corpus->format = (pt_format_t)config->data.format;
     corpus->seed = (uint64_t)config->train.seed;
     corpus->shuffle = config->data.shuffle;
     corpus->document_mask = config->data.document_mask;
@@ -121,13 +128,15 @@ pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t
 
     *out = NULL;
     PT_CHECK(
-        vocab >= BYTE_VOCAB, PT_CONFIG,
+        config->data.format != PT_FORMAT_TEXT || vocab >= BYTE_VOCAB, PT_CONFIG,
         "a vocabulary of %lld cannot hold plain text, where every byte is a token: "
         "set model.vocab=%d or more",
         (long long)vocab, BYTE_VOCAB);
     PT_TRY(PT_NEW("corpus", 1, &corpus));
     take_options(corpus, config);
+    corpus->vocab = vocab;
     PT_TRY_GOTO(close, open_files(corpus, config->data.path));
+    PT_TRY_GOTO(close, make_parts(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
                                                 config->data.document_mask));
@@ -147,7 +156,7 @@ pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
     *out = NULL;
     PT_TRY(PT_NEW("corpus", 1, &corpus));
     take_options(corpus, config);
-    corpus->tokens = tokens;
+    PT_TRY_GOTO(close, make_dry_part(corpus, tokens));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
     PT_TRY_GOTO(close, PT_NEW("documents", 1, &corpus->document));
     corpus->documents = corpus->document_room = 1;
@@ -162,11 +171,11 @@ void pt_corpus_close(pt_corpus_t *corpus)
 {
     if (!corpus)
         return;
-    for (int i = 0; i < corpus->file_count; i++) {
-        if (corpus->files[i].descriptor >= 0)
-            close(corpus->files[i].descriptor);
-        pt_free(corpus->files[i].path);
-    }
+    for (int i = 0; i < corpus->file_count; i++)
+        pt_corpus_close_file(&corpus->files[i]);
+    for (int table = 0; table < PT_BLEND_TABLES; table++)
+        pt_free(corpus->turns[table]);
+    pt_free(corpus->parts);
     pt_free(corpus->document);
     pt_free(corpus->files);
     pt_free(corpus);
@@ -196,20 +205,20 @@ static int file_of(const pt_corpus_t *corpus, int64_t token)
     return low;
 }
 
-/* Tokens [first, first + count), across files. */
+/* Tokens [first, first + count), across files; raw: room for 8·count bytes. */
 static pt_status_t read_tokens(const pt_corpus_t *corpus, int64_t first, int64_t count,
-                               uint8_t *out)
+                               void *raw, int32_t *out)
 {
     if (corpus->file_count == 0) {
-        memset(out, 0, (size_t)count);
+        memset(out, 0, (size_t)count * sizeof *out);
         return PT_OK;
     }
     for (int i = file_of(corpus, first); count > 0; i++) {
         const pt_corpus_file_t *file = &corpus->files[i];
-        int64_t offset = first - file->start, part = file->bytes - offset;
+        int64_t offset = first - file->start, part = file->tokens - offset;
         if (part > count)
             part = count;
-        PT_TRY(pt_corpus_read_file(file, offset, part, out));
+        PT_TRY(pt_corpus_read_file_tokens(file, corpus->vocab, offset, part, raw, out));
         first += part;
         count -= part;
         out += part;
@@ -235,32 +244,43 @@ static int64_t fill_documents(const pt_corpus_t *corpus, int64_t first,
     return masked;
 }
 
+static void fill_places(const pt_corpus_t *corpus, int64_t id, const pt_sequence_t *out)
+{
+    for (int64_t t = 0; t < corpus->sequence; t++) {
+        out->place[t] = out->position[t] = (int32_t)t;
+        out->sample[t] = id;
+    }
+}
+
+static void fill_padding(const pt_corpus_t *corpus, int64_t id, const pt_sequence_t *out)
+{
+    size_t length = (size_t)corpus->sequence;
+
+    memset(out->token, 0, length * sizeof *out->token);
+    memset(out->label, 0, length * sizeof *out->label);
+    memset(out->mask, 0, length);
+    if (corpus->document_mask)
+        memset(out->document, 0, length * sizeof *out->document);
+    fill_places(corpus, id, out);
+}
+
 pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
                            int64_t id, const pt_sequence_t *out, int64_t *valid)
 {
     int64_t length = corpus->sequence, first;
-    uint8_t last = 0, *byte = out->mask; /* free until the mask is known */
+    void *raw = out->sample; /* free until the tokens are known */
 
     *valid = 0;
     PT_REQUIRE(index >= -1 && index < corpus->samples[split]);
-    first = (corpus->first[split] + index) * length;
     if (index < 0) {
-        memset(byte, 0, (size_t)length);
-    } else {
-        PT_TRY(read_tokens(corpus, first, length, byte));
-        PT_TRY(read_tokens(corpus, first + length, 1, &last));
-    }
-    for (int64_t t = 0; t < length; t++) {
-        out->token[t] = byte[t];
-        out->label[t] = t + 1 < length ? byte[t + 1] : last;
-        out->place[t] = out->position[t] = (int32_t)t;
-        out->sample[t] = id;
-    }
-    if (index < 0) {
-        if (corpus->document_mask)
-            memset(out->document, 0, (size_t)length * sizeof *out->document);
+        fill_padding(corpus, id, out);
         return PT_OK;
     }
+    first = pt_corpus_first_token(corpus, split, index);
+    PT_TRY(read_tokens(corpus, first, length, raw, out->token));
+    PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
+    memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);
+    fill_places(corpus, id, out);
     memset(out->mask, 1, (size_t)length);
     *valid = length;
     if (corpus->document_mask)

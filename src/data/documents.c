@@ -60,7 +60,7 @@ static pt_status_t decode(const char *text, separator_t *out)
     return PT_OK;
 }
 
-static pt_status_t add_document(pt_corpus_t *corpus, int64_t start)
+pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start)
 {
     if (corpus->documents == corpus->document_room) {
         int64_t room = corpus->document_room ? 2 * corpus->document_room : FIRST_ROOM;
@@ -91,7 +91,8 @@ static pt_status_t scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
                                separator->length))) {
             from = found + separator->length;
             if (origin + (from - block) < file->bytes)
-                PT_TRY(add_document(corpus, file->start + origin + (from - block)));
+                PT_TRY(pt_corpus_add_document(corpus,
+                                              file->start + origin + (from - block)));
         }
         /* A separator may have begun in what is left. */
         if (end - from >= (int64_t)separator->length)
@@ -108,13 +109,15 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text, bool
     separator_t separator;
     uint8_t *block = NULL;
 
+    if (corpus->format == PT_FORMAT_IDX && inside)
+        return PT_OK; /* the index told */
     PT_TRY(decode(text, &separator));
     PT_TRY(PT_NEW("block of the search for documents", SCAN_BLOCK + sizeof separator,
                   &block));
     for (int i = 0; i < corpus->file_count; i++) {
         const pt_corpus_file_t *file = &corpus->files[i];
-        PT_TRY_GOTO(release, add_document(corpus, file->start));
-        if (inside && separator.length > 0)
+        PT_TRY_GOTO(release, pt_corpus_add_document(corpus, file->start));
+        if (inside && separator.length > 0 && corpus->format == PT_FORMAT_TEXT)
             PT_TRY_GOTO(release, scan_file(corpus, file, &separator, block));
     }
 release:

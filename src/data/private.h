@@ -4,13 +4,30 @@
 
 #include "penta/data.h"
 
-enum { PT_SPLITS = 2 };
+enum { PT_SPLITS = 2, PT_BLEND_TABLES = 2 };
 
 typedef struct pt_corpus_file {
     char *path;
     int descriptor;
-    int64_t start, bytes; /* of the corpus: tokens [start, start + bytes) */
+    int64_t bytes;
+    int64_t start, tokens; /* of the corpus: [start, start + tokens) */
+    int width;             /* bytes of a token, little-endian */
+    bool is_signed;
 } pt_corpus_file_t;
+
+/* What is cut into samples and shuffled by itself: all files, or each of a blend. */
+typedef struct pt_corpus_part {
+    const char *name;                             /* borrowed, for messages */
+    int64_t start, tokens;                        /* of the corpus */
+    int64_t weight;                               /* in a blend */
+    int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the part */
+    int64_t before[PT_SPLITS];                    /* samples of the parts before it */
+} pt_corpus_part_t;
+
+/* Sample n of a blend: from which part, and how many came from it before in this period. */
+typedef struct pt_blend_turn {
+    int32_t part, used;
+} pt_blend_turn_t;
 
 struct pt_corpus {
     pt_corpus_file_t *files; /* none: dry */
@@ -18,18 +35,40 @@ struct pt_corpus {
     int64_t tokens;
     int64_t *document; /* first token of each, ascending, document[0] == 0 */
     int64_t documents, document_room;
-    int64_t sequence;
-    int64_t first[PT_SPLITS], samples[PT_SPLITS]; /* in samples of the whole corpus */
+    int64_t sequence, vocab;
+    pt_format_t format;
+    pt_corpus_part_t *parts;
+    int part_count;
+    int64_t samples[PT_SPLITS]; /* of all parts */
+    int64_t period;             /* of the blend: sum of the weights; 0: no blend */
+    pt_blend_turn_t *turns[PT_BLEND_TABLES]; /* of the first period, of later ones */
     uint64_t seed;
     bool shuffle, document_mask;
 };
 
-/* ---- corpus.c ---- */
+/* ---- files.c ---- */
+/* Opens a file of data.path; `file` is closed by pt_corpus_close_file also after a failure. Fails:
+ * CONFIG, IO. */
+pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file);
+void pt_corpus_close_file(pt_corpus_file_t *file);
 /* Bytes [offset, offset + count) of one file. Fails: IO. */
 pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                                 int64_t count, uint8_t *out);
+/* Tokens [first, first + count) of one file; raw: room for 8·count bytes. Fails: IO, CONFIG (a token
+ * that is not below vocab). */
+pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t vocab,
+                                       int64_t first, int64_t count, void *raw,
+                                       int32_t *out);
+
+/* ---- index.c ---- */
+/* Opens PATH.bin with what PATH.idx says of it, from `start` of the corpus on; reads the index once,
+ * in pieces, checks all of it, and adds the documents where wanted. Fails: CONFIG, IO, MEMORY. */
+pt_status_t pt_corpus_open_indexed(pt_corpus_t *corpus, const char *path,
+                                   bool with_documents, pt_corpus_file_t *file);
 
 /* ---- documents.c ---- */
+/* Adds the document that begins at token `start`, not below those there are. */
+pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start);
 /* Finds the documents of all files: the files, and those inside them where somebody asks, for that
  * reads all of the text. Fails: CONFIG (escape), IO, MEMORY. */
 pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
@@ -37,8 +76,17 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
 /* Index of the document of a token. */
 int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
 
+/* ---- blend.c ---- */
+/* Makes the tables from the weights of the parts: 16 bytes for each of their sum. Fails: MEMORY. */
+pt_status_t pt_corpus_blend(pt_corpus_t *corpus);
+/* Part of training sample `id`, and how many samples came from it before. Pure. */
+int pt_corpus_turn(const pt_corpus_t *corpus, int64_t id, int64_t *use);
+
 /* ---- sampler.c ---- */
-/* Cuts the corpus into samples and splits. Fails: CONFIG (nothing to train on). */
+/* Cuts the parts into samples and splits. Fails: CONFIG (nothing to train on). */
 pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config);
+/* First token of sample `index` of a split. Pure. */
+int64_t pt_corpus_first_token(const pt_corpus_t *corpus, pt_split_t split,
+                              int64_t index);
 
 #endif

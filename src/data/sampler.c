@@ -15,7 +15,8 @@ static int64_t share_of(int64_t samples, double share)
 }
 
 /* Too few tokens for one sample of training: says what would do. */
-static pt_status_t too_short(const pt_corpus_t *corpus, double share)
+static pt_status_t too_short(const pt_corpus_t *corpus, const pt_corpus_part_t *part,
+                             double share)
 {
     double least = ceil(1 / share * (1 - 1e-12)); /* samples, for one to train on */
     double needed = least * (double)corpus->sequence + 1;
@@ -24,41 +25,55 @@ static pt_status_t too_short(const pt_corpus_t *corpus, double share)
     PT_CHECK(needed < 0x1p53, PT_CONFIG,
              "data.split leaves the training a share of %g, too small for any text",
              share);
-    longest = (corpus->tokens - 1) / (int64_t)least;
-    PT_CHECK(
-        longest > 0, PT_CONFIG,
-        "data.path holds %lld tokens, too few to train on: train.sequence=%lld and "
-        "a training share of %g (data.split) need %.0f; use more text",
-        (long long)corpus->tokens, (long long)corpus->sequence, share, needed);
-    return PT_FAIL(
-        PT_CONFIG,
-        "data.path holds %lld tokens, but train.sequence=%lld and a training "
-        "share of %g (data.split) need %.0f; use more text, or at most "
-        "train.sequence=%lld",
-        (long long)corpus->tokens, (long long)corpus->sequence, share, needed,
-        (long long)longest);
+    longest = (part->tokens - 1) / (int64_t)least;
+    PT_CHECK(longest > 0, PT_CONFIG,
+             "%s holds %lld tokens, too few to train on: train.sequence=%lld and "
+             "a training share of %g (data.split) need %.0f; use more text",
+             part->name, (long long)part->tokens, (long long)corpus->sequence, share,
+             needed);
+    return PT_FAIL(PT_CONFIG,
+                   "%s holds %lld tokens, but train.sequence=%lld and a training "
+                   "share of %g (data.split) need %.0f; use more text, or at most "
+                   "train.sequence=%lld",
+                   part->name, (long long)part->tokens, (long long)corpus->sequence,
+                   share, needed, (long long)longest);
+}
+
+static pt_status_t cut_part(const pt_corpus_t *corpus, double train, double validation,
+                            pt_corpus_part_t *part)
+{
+    int64_t samples, cut;
+
+    PT_REQUIRE(corpus->sequence >= 1 && part->tokens >= 0);
+    samples = part->tokens > 0 ? (part->tokens - 1) / corpus->sequence : 0;
+    part->samples[PT_SPLIT_TRAIN] = share_of(samples, train);
+    if (part->samples[PT_SPLIT_TRAIN] == 0)
+        return too_short(corpus, part, train);
+    /* Both cuts round down, so that shares that add up to 1 leave no sample out. */
+    cut = validation > 0 ? share_of(samples, 1 - validation) : samples;
+    if (cut < part->samples[PT_SPLIT_TRAIN])
+        cut = part->samples[PT_SPLIT_TRAIN];
+    part->first[PT_SPLIT_VALIDATION] = cut;
+    part->samples[PT_SPLIT_VALIDATION] = samples - cut;
+    return PT_OK;
 }
 
 pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config)
 {
     double train, validation;
-    int64_t samples, cut;
 
-    PT_REQUIRE(corpus->sequence >= 1 && corpus->tokens >= 0);
-    samples = corpus->tokens > 0 ? (corpus->tokens - 1) / corpus->sequence : 0;
     pt_config_split(config, &train, &validation);
     PT_CHECK(
         train > 0, PT_CONFIG,
         "data.split leaves nothing for training: its first number is a share above 0");
-    corpus->samples[PT_SPLIT_TRAIN] = share_of(samples, train);
-    if (corpus->samples[PT_SPLIT_TRAIN] == 0)
-        return too_short(corpus, train);
-    /* Both cuts round down, so that shares that add up to 1 leave no sample out. */
-    cut = validation > 0 ? share_of(samples, 1 - validation) : samples;
-    if (cut < corpus->samples[PT_SPLIT_TRAIN])
-        cut = corpus->samples[PT_SPLIT_TRAIN];
-    corpus->first[PT_SPLIT_VALIDATION] = cut;
-    corpus->samples[PT_SPLIT_VALIDATION] = samples - cut;
+    for (int p = 0; p < corpus->part_count; p++) {
+        pt_corpus_part_t *part = &corpus->parts[p];
+        PT_TRY(cut_part(corpus, train, validation, part));
+        for (int split = 0; split < PT_SPLITS; split++) {
+            part->before[split] = corpus->samples[split];
+            corpus->samples[split] += part->samples[split];
+        }
+    }
     return PT_OK;
 }
 
@@ -69,12 +84,30 @@ int64_t pt_corpus_samples(const pt_corpus_t *corpus, pt_split_t split)
 
 int64_t pt_corpus_sample_of(const pt_corpus_t *corpus, int64_t id)
 {
-    int64_t samples = corpus->samples[PT_SPLIT_TRAIN];
-    int64_t epoch = id / samples, index = id % samples;
+    int64_t use;
+    int p = pt_corpus_turn(corpus, id, &use);
+    const pt_corpus_part_t *part = &corpus->parts[p];
+    int64_t samples = part->samples[PT_SPLIT_TRAIN];
+    int64_t epoch = use / samples, index = use % samples;
+    /* Parts of one length do not come in one order. */
+    uint64_t seed = corpus->seed + (uint64_t)p * UINT64_C(0x9E3779B97F4A7C15);
 
-    if (!corpus->shuffle)
-        return index;
-    return pt_permute(corpus->seed, (uint64_t)epoch, index, samples);
+    if (corpus->shuffle)
+        index = pt_permute(seed, (uint64_t)epoch, index, samples);
+    return part->before[PT_SPLIT_TRAIN] + index;
+}
+
+int64_t pt_corpus_first_token(const pt_corpus_t *corpus, pt_split_t split, int64_t index)
+{
+    const pt_corpus_part_t *part = corpus->parts;
+
+    /* A validation that takes the first few takes some of every file. */
+    if (corpus->period > 0 && split == PT_SPLIT_VALIDATION)
+        index = pt_permute(corpus->seed, 0, index, corpus->samples[split]);
+    while (index - part->before[split] >= part->samples[split])
+        part++;
+    index += part->first[split] - part->before[split];
+    return part->start + index * corpus->sequence;
 }
 
 int64_t pt_loader_micro_batches(const pt_loader_options_t *options)

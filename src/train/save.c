@@ -241,8 +241,8 @@ static pt_status_t check_same_text(const pt_trainer_t *t,
     int64_t now = pt_corpus_tokens(t->corpus);
     PT_CHECK_COMMON(
         then == now, PT_CONFIG,
-        "data.path: the text has %lld tokens, when %s was made it had %lld: samples "
-        "would come in another order; give the same text, or start afresh in another "
+        "data.path: the corpus has %lld tokens, when %s was made it had %lld: samples "
+        "would come in another order; give the same files, or start afresh in another "
         "run.dir",
         (long long)now, path, (long long)then);
     return PT_OK;

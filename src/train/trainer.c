@@ -160,7 +160,7 @@ static pt_status_t check_same_data(pt_trainer_t *t)
     PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 4));
     PT_CHECK_COMMON(
         most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
-        "data.path: not the same text on all ranks (%lld to %lld bytes, %lld "
+        "data.path: not the same corpus on all ranks (%lld to %lld tokens, %lld "
         "to %lld documents): name files that every host sees and nobody "
         "writes to",
         (long long)-most[1], (long long)most[0], (long long)-most[3],

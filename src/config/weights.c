@@ -1,0 +1,81 @@
+/* data.weights: decimal numbers, kept exact as whole numbers. */
+#include "src/config/private.h"
+
+#include <string.h>
+
+enum { DIGITS = 6, MILLION = 1000000 };
+#define BLANKS " \t\r\n"
+
+/* Digits at *text, at most DIGITS of them; -1: none or too many. Counts them. */
+static int64_t take_digits(const char **text, int *digits)
+{
+    int64_t value = 0;
+
+    for (*digits = 0; **text >= '0' && **text <= '9'; (*text)++, (*digits)++)
+        if (*digits < DIGITS)
+            value = value * 10 + (**text - '0');
+    return *digits >= 1 && *digits <= DIGITS ? value : -1;
+}
+
+/* A weight in millionths and where it ends, at a comma or the end of the text; NULL: bad. */
+static const char *take_weight(const char *text, int64_t *out)
+{
+    int digits;
+    int64_t whole, fraction = 0;
+
+    text += strspn(text, BLANKS);
+    whole = take_digits(&text, &digits);
+    if (*text == '.') {
+        text++;
+        fraction = take_digits(&text, &digits);
+        for (; fraction >= 0 && digits < DIGITS; digits++)
+            fraction *= 10;
+    }
+    text += strspn(text, BLANKS);
+    *out = whole * MILLION + fraction;
+    return whole < 0 || fraction < 0 || *out == 0 || (*text && *text != ',') ? NULL
+                                                                             : text;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+pt_status_t pt_config_weights(const pt_config_t *config, int count, int64_t *out)
+{
+    const char *text = config->data.weights;
+    int64_t weight, divisor = 0, sum = 0;
+    int found = 0;
+    char cited[PT_CITED];
+
+    pt_cite(config, PT_OPTION_data_weights, cited, sizeof cited);
+    do {
+        text = take_weight(text, &weight);
+        PT_CHECK_COMMON(text, PT_CONFIG,
+                        "%s: number %d must be above 0, with at most %d digits before "
+                        "and after the point, such as 0.7,0.3 or 7,3",
+                        cited, found + 1, DIGITS);
+        divisor = common_divisor(divisor, weight);
+        sum += weight;
+        if (found < count && out)
+            out[found] = weight;
+        found++;
+    } while (*text++);
+    PT_CHECK_COMMON(
+        found == count, PT_CONFIG,
+        "%s has %d numbers, but data.path names %d files: give each a weight", cited,
+        found, count);
+    PT_CHECK_COMMON(sum / divisor <= PT_BLEND_PERIOD, PT_CONFIG,
+                    "%s: as whole numbers these add up to %lld; at most %d: give fewer "
+                    "digits",
+                    cited, (long long)(sum / divisor), PT_BLEND_PERIOD);
+    for (int i = 0; out && i < count; i++)
+        out[i] /= divisor;
+    return PT_OK;
+}

@@ -1,0 +1,105 @@
+/* The files of a corpus: opening one, and the tokens in it. */
+#include "src/data/private.h"
+
+#include "penta/alloc.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static pt_status_t open_failed(const char *path, int error)
+{
+    char here[PT_CONFIG_TEXT];
+
+    if (error == ENOENT && path[0] != '/' && getcwd(here, sizeof here))
+        return PT_FAIL(PT_CONFIG, "data.path: no file %s in the working directory %s",
+                       path, here);
+    if (error == ENOENT || error == ENOTDIR)
+        return PT_FAIL(PT_CONFIG, "data.path: no file %s", path);
+    return PT_FAIL(PT_IO, "data.path: cannot open %.1024s: %s", path, strerror(error));
+}
+
+pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file)
+{
+    struct stat info;
+
+    file->descriptor = -1;
+    PT_TRY(pt_strdup("path of a corpus file", path, &file->path));
+    /* Without O_NONBLOCK opening a pipe would wait for a writer. */
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file->descriptor < 0)
+        return open_failed(path, errno);
+    PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO,
+             "data.path: cannot examine %s: %s", path, strerror(errno));
+    PT_CHECK(!S_ISDIR(info.st_mode), PT_CONFIG,
+             "data.path: %s is a directory; name the files in it", path);
+    PT_CHECK(S_ISREG(info.st_mode), PT_CONFIG, "data.path: %s is not a regular file",
+             path);
+    PT_CHECK(info.st_size > 0, PT_CONFIG,
+             "data.path: %s is empty; leave it out or fill it", path);
+    file->bytes = info.st_size;
+    return PT_OK;
+}
+
+void pt_corpus_close_file(pt_corpus_file_t *file)
+{
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    pt_free(file->path);
+}
+
+/* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
+pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
+                                int64_t count, uint8_t *out)
+{
+    while (count > 0) {
+        ssize_t got = pread(file->descriptor, out, (size_t)count, offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        PT_CHECK(got >= 0, PT_IO, "cannot read %s at byte %lld: %s", file->path,
+                 (long long)offset, strerror(errno));
+        PT_CHECK(got > 0, PT_IO,
+                 "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
+                 "change files of data.path during a run",
+                 file->path, (long long)offset, (long long)file->bytes);
+        offset += got;
+        count -= got;
+        out += got;
+    }
+    return PT_OK;
+}
+
+/* A little-endian integer of 1, 2, 4 or 8 bytes. */
+static int64_t integer_at(const uint8_t *from, int width, bool is_signed)
+{
+    uint64_t bits = 0;
+    int unused = 64 - 8 * width;
+
+    memcpy(&bits, from, (size_t)width);
+    bits = le64toh(bits) << unused;
+    return is_signed ? (int64_t)bits >> unused : (int64_t)(bits >> unused);
+}
+
+pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t vocab,
+                                       int64_t first, int64_t count, void *raw,
+                                       int32_t *out)
+{
+    const uint8_t *from = raw;
+
+    PT_TRY(pt_corpus_read_file(file, first * file->width, count * file->width, raw));
+    for (int64_t i = 0; i < count; i++, from += file->width) {
+        int64_t token = integer_at(from, file->width, file->is_signed);
+        PT_CHECK(
+            token >= 0 && token < vocab, PT_CONFIG,
+            "%s: token number %lld is %lld, but model.vocab=%lld allows 0 to %lld: "
+            "set model.vocab to the size of the tokenizer that made the file, and "
+            "data.format to its kind",
+            file->path, (long long)(first + i), (long long)token, (long long)vocab,
+            (long long)vocab - 1);
+        out[i] = (int32_t)token;
+    }
+    return PT_OK;
+}
