@@ -111,12 +111,14 @@ static pt_status_t check_text(const char *path, hid_t dataset, const char *name,
     return PT_OK;
 }
 
-static pt_status_t read_text(const char *path, hid_t dataset, const char *name,
+static pt_status_t read_text(const visit_t *visit, hid_t dataset, const char *name,
                              char **out)
 {
+    const char *path = visit->path;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     size_t size = type >= 0 ? H5Tget_size(type) : 0;
     bool fits = size >= 1 && size <= PT_CHECKPOINT_MAX_TEXT &&
+                (int64_t)size <= visit->content->file_bytes &&
                 H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
                 space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR &&
                 H5Dget_offset(dataset) != HADDR_UNDEF; /* contiguous, in this file */
@@ -137,9 +139,9 @@ static pt_status_t read_text(const char *path, hid_t dataset, const char *name,
 static pt_status_t visit_dataset(const visit_t *visit, hid_t dataset, const char *name)
 {
     if (strcmp(name, "config") == 0 && !visit->content->config)
-        return read_text(visit->path, dataset, name, &visit->content->config);
+        return read_text(visit, dataset, name, &visit->content->config);
     if (strcmp(name, "hosts") == 0 && !visit->content->hosts)
-        return read_text(visit->path, dataset, name, &visit->content->hosts);
+        return read_text(visit, dataset, name, &visit->content->hosts);
     return read_item(visit, dataset, name);
 }
 

@@ -37,7 +37,8 @@ static bool read_lock(int fd, char host[HOST_SIZE], long *pid)
     char text[LOCK_SIZE] = "";
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
 
-    return n > 0 && sscanf(text, "%255s %ld", host, pid) == 2 && *pid > 0;
+    return n > 0 && sscanf(text, "%255s %ld", host, pid) == 2 && *pid > 0 &&
+           *pid <= INT_MAX; /* beyond, kill() would ask for another one */
 }
 
 static pt_status_t refuse(const pt_rundir_t *dir, const char *host, long pid)
@@ -257,9 +258,9 @@ pt_status_t pt_rundir_write_json(pt_rundir_t *dir, const char *name, json_t *obj
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 /* Lines without a step belong to none and stay; what is no object was torn by a crash. */
-static bool keep_line(const char *line, int64_t last_step)
+static bool keep_line(const char *line, size_t length, int64_t last_step)
 {
-    json_t *object = json_loads(line, 0, NULL);
+    json_t *object = json_loadb(line, length, 0, NULL);
     const json_t *step = json_object_get(object, "step");
     bool keep = json_is_object(object) &&
                 (!json_is_number(step) || json_number_value(step) <= (double)last_step);
@@ -268,19 +269,36 @@ static bool keep_line(const char *line, int64_t last_step)
     return keep;
 }
 
+/* The next line with its newline, of any bytes: a crash may leave NULs. False: end of the file.
+ * *whole: it ended, and fits. */
+static bool next_line(FILE *from, char line[LINE_BYTES], size_t *length, bool *whole)
+{
+    size_t n = 0;
+    int c;
+
+    while ((c = getc_unlocked(from)) != EOF) {
+        if (n < LINE_BYTES)
+            line[n] = (char)c;
+        n++;
+        if (c == '\n')
+            break;
+    }
+    *length = n;
+    *whole = c == '\n' && n <= LINE_BYTES;
+    return n > 0;
+}
+
 /* Copies the lines to keep; `*dropped` counts the others. */
 static pt_status_t filter(pt_rundir_t *dir, FILE *from, int to, const char *path,
                           int64_t last_step, int64_t *dropped)
 {
-    bool whole = true; /* the piece that comes next begins a line */
+    size_t length;
+    bool whole;
 
-    while (fgets(dir->line, sizeof dir->line, from)) {
-        size_t length = strlen(dir->line);
-        bool begins = whole;
-        whole = length > 0 && dir->line[length - 1] == '\n';
-        if (begins && whole && keep_line(dir->line, last_step))
+    while (next_line(from, dir->line, &length, &whole)) {
+        if (whole && keep_line(dir->line, length, last_step))
             PT_TRY(pt_file_write_all(to, path, dir->line, (int64_t)length));
-        else if (begins)
+        else
             ++*dropped;
     }
     PT_CHECK(!ferror(from), PT_IO, "%s: cannot be read: %s", path, strerror(errno));

@@ -18,6 +18,8 @@ pt_text_t pt_text_init(char *buffer, size_t size);
 void pt_text_add(pt_text_t *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What a terminal would obey rather than show becomes '?': control bytes but tab and newline. */
+void pt_text_printable(char *text);
 /* "1.25 GiB", "1h 02m 03s", "8.03 B" (parameters): into buffer, which is returned. */
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size);
 const char *pt_text_duration(double sec, char *buffer, size_t size);

@@ -202,6 +202,15 @@ static void test_metrics(void)
            "a last line without its end is torn");
     pt_rundir_close(dir);
     FILE *file = fopen("m/metrics.jsonl", "wb");
+    fwrite("{\"step\":1}\n{\0\0}\n{\"step\":2}\n", 1, 27, file);
+    fclose(file);
+    tap_ok(pt_rundir_open("m", &dir) == PT_OK &&
+               pt_rundir_open_metrics(dir, 9) == PT_OK &&
+               strcmp(slurp("m/metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n") == 0,
+           "of a line with NULs only that line is lost");
+    pt_rundir_close(dir);
+
+    file = fopen("m/metrics.jsonl", "wb");
     for (int i = 0; i < 200000; i++)
         fputc('x', file);
     fputs("\n{\"step\":1}\n", file);

@@ -35,6 +35,14 @@ static void test_build(void)
     tap_ok(text.truncated && text.length == 0, "no room at all");
 }
 
+static void test_printable(void)
+{
+    char text[] = "a\x1b[2Jb\r\x7f\tc\n\xc3\xa4";
+
+    pt_text_printable(text);
+    tap_ok(equal(text, "a?[2Jb??\tc\n\xc3\xa4"), "nothing a terminal would obey");
+}
+
 static void test_units(void)
 {
     char b[32];
@@ -209,6 +217,7 @@ static void test_double(void)
 int main(void)
 {
     test_build();
+    test_printable();
     test_units();
     test_distance();
     test_int();

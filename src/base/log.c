@@ -82,6 +82,7 @@ static void log_line(pt_log_level_t level, const char *format, va_list args)
     if (step >= 0)
         pt_text_add(&text, " step %lld", (long long)step);
     vsnprintf(message, sizeof message, format, args);
+    pt_text_printable(message);
     pt_text_add(&text, "%s: %s", words[level], message);
     line[text.length] = '\n';
     write_all(line, text.length + 1);

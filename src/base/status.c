@@ -57,6 +57,7 @@ pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *fil
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    pt_text_printable(text); /* it may quote a file */
     memcpy(error->text, text, sizeof text);
     return pt_error_trace(status, file, line);
 }

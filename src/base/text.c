@@ -32,6 +32,16 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
     }
 }
 
+void pt_text_printable(char *text)
+{
+    for (; *text; text++) {
+        unsigned char byte = (unsigned char)*text;
+
+        if ((byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7f)
+            *text = '?';
+    }
+}
+
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -1,0 +1,117 @@
+# TEST level=full timeout=560
+# usage: regression/fuzz/fuzz.sh [NAME [SECONDS]]
+#
+# Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang in a folder of
+# their own, replays the inputs kept in found/NAME, then looks for new ones: for 20 seconds each as
+# a test, for a million inputs at level long, by hand for SECONDS (60), of NAME or of all.
+# What it finds stays in the build folder, as does what it learns about the code; a finding is mended
+# and copied to found/NAME.
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+. "$top/regression/tap.sh"
+here=$top/regression/fuzz
+names=$(sed -n 's|^PT_FUZZERS += regression/fuzz/fuzz_||p' "$top/regression/Makefile.am")
+build=${PENTA_BUILDDIR-$top}/build-fuzz
+limit=-max_total_time=20
+if [ -z "${PENTA_TEST_LEVEL-}" ]; then
+    names=${1-$names} limit=-max_total_time=${2-60}
+elif [ "$PENTA_TEST_LEVEL" = long ]; then
+    limit=-runs=1000000
+fi
+
+sanitize=address,undefined
+command -v clang >/dev/null || tap_skip_all "no clang"
+mkdir -p "$build" || exit 1
+echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return n < 0 ? *d : 0; }' |
+    clang -fsanitize=fuzzer,$sanitize -x c - -o "$build/probe" 2>/dev/null ||
+    tap_skip_all "clang lacks its libFuzzer (package libclang-rt-14-dev)"
+
+make_fuzzers() (
+    cd "$build" || exit 1
+    exec 9>lock && flock 9 # two calls by hand share the folder
+    if [ ! -e Makefile ] || [ "$top/configure" -nt config.status ]; then
+        [ -x "$top/configure" ] || (cd "$top" && ./bootstrap) || exit 1
+        # Every misspelt key is compared with all others: left out of the coverage, else most time
+        # would go there.
+        printf 'fun:pt_text_distance\nfun:distance_of\nfun:least\n' >uncovered
+        "$top/configure" CC=clang \
+            CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all -fsanitize-coverage-ignorelist=$build/uncovered" ||
+            exit 1
+    fi
+    make -j"$(nproc)" LDFLAGS=-fsanitize=fuzzer,$sanitize fuzzers
+)
+
+# The words of the languages, from the sources that know them.
+dictionary() { # NAME
+    case $1 in
+    config | archive)
+        sed -nE 's/^PT_SECTION *\(([a-z]+),.*/"[\1]\\x0a"/p
+                 s/^PT_[A-Z]+ *\(([a-z]+), ([a-z0-9_]+),.*/"\2 = "\n"\1.\2 = "/p' \
+            "$top/src/config/options.def"
+        printf '"\\x01%s\\x0a"\n' "file a" environment "command line" json
+        ;;
+    json) grep -ohE '"[A-Za-z0-9_]{2,40}"' "$top/src/config/hf.c" | sed 's/^"\(.*\)"$/"\\"\1\\""/' ;;
+    fault) grep -ohE '"[a-z]{2,9}"' "$top/src/base/fault.c" ;;
+    corpus) printf '"%s"\n' '\\n' '\\t' '\\x00' '\\\\' ;;
+    metrics) printf '"%s"\n' '{\"step\":' '\x0a' '\x00' '1e400' '-1' ;;
+    lock) printf '"%s"\n' "$(hostname)" ' 1\x0a' 4294967296 ;;
+    esac | sort -u
+}
+
+longest() { # NAME: bytes of an input
+    case $1 in
+    checkpoint) echo 32768 ;;
+    lock | corpus) echo 1024 ;;
+    *) echo 4096 ;;
+    esac
+}
+
+fuzz() { # NAME ARGUMENT...
+    local name=$1 leaks=1
+    shift
+    # HDF5 loses memory over damaged files (regression/lsan.supp); our leaks are counted.
+    if [ "$name" = checkpoint ]; then leaks=0; fi
+    TMPDIR=$scratch ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1:quarantine_size_mb=8:allocator_release_to_os_interval_ms=-1 OMP_NUM_THREADS=1 \
+        "$build/regression/fuzz/fuzz_$name" -timeout=25 -rss_limit_mb=2048 \
+        -malloc_limit_mb=512 -artifact_prefix="$build/found/$name/" -print_final_stats=1 \
+        "$@" </dev/null >"$scratch/log" 2>&1
+}
+
+replay() { # NAME
+    local kept=("$here/found/$1"/*)
+    [ -e "${kept[0]}" ] || return 0
+    fuzz "$1" "${kept[@]}" && return
+    grep -aE '^fuzz: |ERROR|runtime error|^ *#[0-9] |Running' "$scratch/log" | tail -n 20 | sed 's/^/# /'
+    return 1
+}
+
+seek() { # NAME
+    local seeds=("$build/corpus/$1" "$here/found/$1" "$here/seeds/$1") arguments=() folder inputs
+    [ "$1" != config ] || seeds+=("$top/jobs/conf")
+    for folder in "${seeds[@]}"; do [ ! -d "$folder" ] || arguments+=("$folder"); done
+    dictionary "$1" >"$scratch/words"
+    [ ! -s "$scratch/words" ] || arguments+=(-dict="$scratch/words")
+    fuzz "$1" "$limit" -max_len="$(longest "$1")" "${arguments[@]}"
+    status=$?
+    inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/log")
+    echo "# $1: ${inputs-0} inputs in $SECONDS s"
+    [ $status -ne 0 ] || return 0
+    grep -av '^#\|^stat' "$scratch/log" | tail -n 60 | cut -c1-300 | sed 's/^/# /'
+    return 1
+}
+
+scratch=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' INT TERM HUP
+cd "$scratch" || exit 1
+make_fuzzers >"$scratch/make.log" 2>&1 || {
+    tail -n 40 "$scratch/make.log" | sed 's/^/# /'
+    tap_result 1 "the fuzzers are built"
+    tap_done
+}
+for name in $names; do
+    mkdir -p "$build/corpus/$name" "$build/found/$name"
+    tap_ok "$name: kept inputs" replay "$name"
+    SECONDS=0
+    tap_ok "$name: new inputs" seek "$name"
+done
+tap_done
