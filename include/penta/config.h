@@ -112,6 +112,10 @@ const char *pt_section_help(const char *section);
  * model.config_json included. Local; errors are COMMON in kind (the caller broadcasts them).
  * Caller frees *out with pt_free. Fails: CONFIG, IO. */
 pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], char **out);
+/* A text file of at most `limit` bytes, none of them NUL; `what` it is, for messages. Local; errors as
+ * above. Caller frees *out, which ends with a NUL, with pt_free. Fails: CONFIG, IO. */
+pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
+                         size_t *length);
 /* Pure: defaults, then the text. Checks each value by its row, fills model.* from the preset or
  * config.json, then all rules that need no rank count. An archived INI text is such a text too. */
 pt_status_t pt_config_parse(const char *gathered, pt_config_t *out);

@@ -33,6 +33,8 @@ typedef struct pt_model_options {
     bool training;     /* false: only evaluation and logits, nothing is kept */
     uint64_t seed;     /* dropout */
     pt_where_t *where; /* kept current by the passes; borrowed; NULL: nobody looks */
+    int64_t cache_sequences, cache_length; /* keys and values kept for pt_model_decode;
+                                            * 0: none. Without training only */
 } pt_model_options_t;
 
 /* Local. Borrows arch, table, units, mesh, device, engine. Caller destroys. Fails: MEMORY. */
@@ -75,5 +77,20 @@ pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
  * device [rows, vocab], A type. For sampling and tests. */
 pt_status_t pt_model_logits(pt_model_t *model, const pt_batch_view_t *batch,
                             int64_t first_row, pt_tensor_t logits, pt_stream_t *stream);
+
+/* Where the rows of a batch stand in the cache of keys and values: those of its sequence i are the places
+ * first[i], first[i]+1, … of the cached sequence slot[i]. Host arrays [batch->sequences], slots distinct;
+ * borrowed. */
+typedef struct pt_decode {
+    const int64_t *slot, *first;
+} pt_decode_t;
+
+/* pt_model_logits for rows that go on from what the cache holds: a row sees its own sequence from place 0,
+ * of which those before first[i] came with earlier calls (0: the sequence begins anew). The rows join
+ * the cache. batch->place: as `decode` says; one document a sequence. The cut into calls changes rounding
+ * only, and that only through gemm: its bits may depend on the number of rows. */
+pt_status_t pt_model_decode(pt_model_t *model, const pt_batch_view_t *batch,
+                            const pt_decode_t *decode, int64_t first_row,
+                            pt_tensor_t logits, pt_stream_t *stream);
 
 #endif

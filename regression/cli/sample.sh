@@ -49,6 +49,69 @@ tap_ok "a model of 16-bit tokens is trained" \
 tap_fails "... and not sampled as text" 2 sample run.dir=run16 2>errors
 tap_ok "... naming the option" grep -q 'data.format' errors
 
+# A byte at a time, each from a model that reads its window anew: of a full one the newer half.
+tap_ok "a model that hangs on every byte it sees is made" train run.dir=young train.steps=2 train.lr=1e-4 train.precision=fp64 \
+    model.init_std=0.5 model.tied=no
+anew() { # TOKENS: goes on with the text in `seen`
+    for _ in $(seq "$1"); do
+        sample run.dir=young sample.prompt_file=seen sample.tokens=1 sample.temperature=0 >grown || return 1
+        tail -c 1 grown >>all
+        if [ "$(wc -c <seen)" -eq 32 ]; then tail -c 16 grown >seen; else cp grown seen; fi
+    done
+}
+printf 'quick br' >seen
+cp seen all
+tap_ok "the text is made without memory of it" anew 50
+sample run.dir=young sample.prompt='quick br' sample.tokens=50 sample.temperature=0 >a
+tap_ok "... and with it, the same" same all a
+
+printf 'the quick \n\nover the lazy dog. the quick brown fox jumps over the lazy \nq' >prompts
+many=(run.dir=run sample.prompt_file=prompts sample.tokens=40 sample.temperature=3)
+sample "${many[@]}" sample.count=3 >a
+tap_ok "each line is a prompt, the empty and the last ones too" test "$(grep -ac '^==> prompt ' a)" -eq 12
+head -n 1 a >b
+echo "==> prompt 1, text 1 <==" >c
+tap_ok "a line says which text follows" same b c
+for batch in 1 2 5 12; do
+    sample "${many[@]}" sample.count=3 sample.batch=$batch >b
+    tap_ok "made $batch at a time they are the same" same a b
+done
+bytes() { tail -c +$(($2 + 1)) "$1" | head -c "$3"; } # FILE FROM COUNT
+header=$(wc -c <c)
+sample "${many[@]}" sample.prompt_file= sample.prompt='the quick ' >alone
+bytes a "$header" 50 >b
+tap_ok "a prompt alone goes on as it does among others" same alone b
+sample "${many[@]}" sample.prompt_file= sample.prompt='the quick ' sample.count=2 >c
+bytes c "$header" 50 >b
+tap_ok "... and as the first of two continuations" same alone b
+bytes c $((2 * header + 52)) 50 >b
+tap_ok "... of which the second is another" differ alone b
+tap_ok "... and nothing is left" test "$(wc -c <c)" -eq $((2 * header + 103))
+printf 'the quick \nover the "\\lazy ' >prompts
+sample "${many[@]}" sample.tokens=10 sample.temperature=0 --json >a
+cat >b <<'END'
+[
+  {"prompt": "the quick ", "text": "brown fox "},
+  {"prompt": "over the \"\\lazy ", "text": "dog. the q"}
+]
+END
+tap_ok "--json: an array of prompts and texts" same a b
+sample "${warm[@]}" >a
+sample "${warm[@]}" sample.top_p=1 >b
+sample "${warm[@]}" sample.top_p=0 >c
+tap_ok "top_p=1 is all bytes" same a b
+tap_ok "so is top_p=0" same a c
+sample "${warm[@]}" sample.top_p=1e-9 >b
+sample "${warm[@]}" sample.temperature=0 >c
+tap_ok "a top_p near 0 is temperature 0" same b c
+sample "${warm[@]}" sample.top_p=0.6 >b
+tap_ok "top_p=0.6 is neither" differ a b
+tap_ok "... nor the other" differ b c
+
+tap_fails "a prompt and a file of prompts" 2 sample "${many[@]}" sample.prompt=q
+tap_fails "no file of prompts" 2 sample run.dir=run sample.prompt_file=nowhere
+: >empty
+tap_fails "an empty one" 2 sample run.dir=run sample.prompt_file=empty
 tap_fails "no checkpoint: exit code 4" 4 sample run.dir=nowhere 2>errors
 tap_ok "... naming the place and what to do" grep -q 'nowhere/checkpoints.*train' errors
 tap_fails "checkpoint.resume=none makes no sense" 2 sample run.dir=run checkpoint.resume=none

@@ -27,6 +27,7 @@ typedef struct rig_choice {
     bool split; /* all B before all W */
     bool gpipe;
     bool inference; /* no training at all */
+    bool cache;     /* of keys and values, for all sequences */
     int64_t merge_bytes;
     int64_t micro_batch; /* sequences */
     uint64_t seed;
@@ -168,7 +169,9 @@ __attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *w
                                 .sequence = rig->length,
                                 .recompute_every = choice->recompute_every,
                                 .training = !choice->inference,
-                                .seed = choice->seed};
+                                .seed = choice->seed,
+                                .cache_sequences = choice->cache ? rig->sequences : 0,
+                                .cache_length = rig->length};
 
     rig->world = world;
     rig->config = config;

@@ -40,6 +40,10 @@ static const struct {
     {"sample.tokens", {"3"}},
     {"sample.temperature", {"0"}},
     {"sample.top_k", {"5"}},
+    {"sample.top_p", {"0.5"}},
+    {"sample.prompt_file", {"prompts"}},
+    {"sample.count", {"2"}},
+    {"sample.batch", {"3"}},
     {"sample.seed", {"9"}},
 };
 

@@ -7,25 +7,14 @@
 /* Keeps these random numbers apart from others of the same seed. */
 static const uint32_t stream_of_choices = 0x53414d50;
 
-static double draw(uint64_t seed, int64_t index)
+static double draw(const pt_choice_t *choice, int64_t index)
 {
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
-    uint32_t counter[4] = {(uint32_t)index, (uint32_t)((uint64_t)index >> 32),
-                           stream_of_choices, 0};
+    uint32_t key[2] = {(uint32_t)choice->seed, (uint32_t)(choice->seed >> 32)}, out[4];
+    uint32_t counter[4] = {(uint32_t)index, choice->prompt, stream_of_choices,
+                           choice->continuation};
 
     pt_philox4x32(key, counter, out);
     return pt_uniform(out[0], out[1]);
-}
-
-/* Tokens in front of this one: likelier, or as likely and lower. */
-static int rank_of(const double *logits, int token)
-{
-    int rank = 0;
-
-    for (int other = 0; other < PT_BYTES; other++)
-        rank += logits[other] > logits[token] ||
-                (logits[other] == logits[token] && other < token);
-    return rank;
 }
 
 static int likeliest(const double *logits)
@@ -38,22 +27,52 @@ static int likeliest(const double *logits)
     return best;
 }
 
+/* Tokens, likelier ones first, of equal ones the lower. */
+static void sort(const double *logits, int order[PT_BYTES])
+{
+    for (int token = 0; token < PT_BYTES; token++) {
+        int place = token;
+
+        for (; place > 0 && logits[order[place - 1]] < logits[token]; place--)
+            order[place] = order[place - 1];
+        order[place] = token;
+    }
+}
+
+/* How many of the likeliest together have at least the share top_p of `kept` of them. */
+static int nucleus(double top_p, const double *weight, const int *order, int kept)
+{
+    double sum = 0, before = 0;
+
+    for (int i = 0; i < kept; i++)
+        sum += weight[order[i]];
+    for (int i = 0; i < kept; i++) {
+        before += weight[order[i]];
+        if (before >= top_p * sum)
+            return i + 1;
+    }
+    return kept;
+}
+
 int pt_choose(const pt_choice_t *choice, const double logits[PT_BYTES], int64_t index)
 {
     bool all = choice->top_k == 0 || choice->top_k >= PT_BYTES;
-    int best = likeliest(logits);
+    int best = likeliest(logits), kept = all ? PT_BYTES : (int)choice->top_k;
+    int order[PT_BYTES];
     double weight[PT_BYTES], sum = 0, target;
 
     if (choice->temperature == 0)
         return best;
-    for (int token = 0; token < PT_BYTES; token++) {
-        bool kept = all || rank_of(logits, token) < choice->top_k;
-
-        weight[token] =
-            kept ? exp((logits[token] - logits[best]) / choice->temperature) : 0;
+    sort(logits, order);
+    for (int token = 0; token < PT_BYTES; token++)
+        weight[token] = exp((logits[token] - logits[best]) / choice->temperature);
+    if (choice->top_p > 0 && choice->top_p < 1)
+        kept = nucleus(choice->top_p, weight, order, kept);
+    for (int i = kept; i < PT_BYTES; i++)
+        weight[order[i]] = 0;
+    for (int token = 0; token < PT_BYTES; token++)
         sum += weight[token];
-    }
-    target = draw(choice->seed, index) * sum;
+    target = draw(choice, index) * sum;
     for (int token = 0; token < PT_BYTES; token++) {
         target -= weight[token];
         if (target < 0)

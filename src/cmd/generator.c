@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What the model is given beside weights; one sequence. */
+/* What the model is given beside weights. */
 typedef enum input {
     INPUT_TOKEN,
     INPUT_PLACE,
@@ -31,7 +31,9 @@ struct pt_generator {
     const char *path;
     pt_config_t *archived; /* of the checkpoint */
     pt_checkpoint_header_t header;
-    int64_t window;
+    int64_t window, texts, rows; /* rows of a pass, at most */
+    int64_t *length;             /* [texts] read so far */
+    int64_t *slot, *first;       /* [texts] of a pass */
     pt_arch_t arch;
     pt_param_table_t table;
     pt_device_t *device;
@@ -41,8 +43,8 @@ struct pt_generator {
     pt_units_t *units;
     pt_model_t *model;
     pt_arena_t arena[PT_CLASS_COUNT];
-    pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [window] */
-    pt_tensor_t logits, host_logits;           /* [1, vocab] */
+    pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [rows] */
+    pt_tensor_t logits, host_logits;           /* [texts, vocab] */
     void *snapshot;                            /* host: one bucket of weights */
 };
 
@@ -78,6 +80,7 @@ static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader
              "%s: its model was trained on files of tokens (data.format), but sampling "
              "reads and writes text, one token a byte",
              g->path);
+    g->rows = g->texts > g->window ? g->texts : g->window;
     PT_TRY(pt_arch_from_config(g->archived, &g->arch));
     PT_CHECK(
         g->arch.vocab >= PT_BYTES, PT_CONFIG,
@@ -98,12 +101,14 @@ static pt_status_t make_model(pt_generator_t *g)
         .weights_only = true,
     };
     pt_model_options_t model = {
-        .micro_batch = 1,
+        .micro_batch = (g->rows + g->window - 1) / g->window,
         .sequence = g->window,
         .input_slots = no_slots,
         .weight_slots = no_slots,
         .fused = true,
         .training = false,
+        .cache_sequences = g->texts,
+        .cache_length = g->window,
     };
 
     PT_TRY(pt_param_table_create(&g->arch, &g->table));
@@ -115,7 +120,7 @@ static pt_status_t make_model(pt_generator_t *g)
 static pt_status_t layout(pt_generator_t *g)
 {
     pt_arena_t *arena = g->arena;
-    int64_t row[2] = {1, g->arch.vocab}, most = 0;
+    int64_t row[2] = {g->texts, g->arch.vocab}, most = 0;
 
     PT_TRY(pt_units_layout(g->units, &arena[PT_CLASS_PARAMETERS],
                            &arena[PT_CLASS_GRADIENTS], &arena[PT_CLASS_COMMUNICATION]));
@@ -123,9 +128,9 @@ static pt_status_t layout(pt_generator_t *g)
                            &arena[PT_CLASS_WORKSPACE], &arena[PT_CLASS_GRADIENTS]));
     for (int i = 0; i < INPUTS; i++) {
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_BATCH], inputs[i].name, inputs[i].dtype,
-                               1, &g->window, &g->input[i]));
+                               1, &g->rows, &g->input[i]));
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], inputs[i].staging,
-                               inputs[i].dtype, 1, &g->window, &g->staged[i]));
+                               inputs[i].dtype, 1, &g->rows, &g->staged[i]));
     }
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_ACTIVATIONS], "logits", g->arch.dtype, 2,
                            row, &g->logits));
@@ -152,15 +157,13 @@ static pt_status_t place(pt_generator_t *g)
     return layout(g);
 }
 
-/* Inputs that never change; tokens start as zeros, which are valid ones. */
+/* Samples and mask never change. */
 static pt_status_t prepare(pt_generator_t *g)
 {
     PT_TRY(pt_units_prepare(g->units, g->stream));
     PT_TRY(pt_model_prepare(g->model, g->stream));
     for (int i = 0; i < INPUTS; i++)
         memset(g->staged[i].data, 0, (size_t)pt_tensor_bytes(&g->staged[i]));
-    for (int64_t i = 0; i < g->window; i++)
-        ((int32_t *)g->staged[INPUT_PLACE].data)[i] = (int32_t)i;
     for (int i = 0; i < INPUTS; i++)
         PT_TRY(pt_device_copy(g->device, g->stream, &g->input[i], &g->staged[i]));
     return pt_comm_wait_stream(g->engine, g->stream);
@@ -239,7 +242,7 @@ close_reader:
 }
 
 pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
-                                const char *path, pt_generator_t **out)
+                                const char *path, int64_t texts, pt_generator_t **out)
 {
     pt_generator_t *g = NULL;
     pt_status_t status;
@@ -247,6 +250,10 @@ pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
     *out = NULL;
     PT_TRY(PT_NEW("generator", 1, &g));
     g->path = path;
+    g->texts = texts;
+    PT_TRY_GOTO(fail, PT_NEW("slots", (size_t)texts, &g->slot));
+    PT_TRY_GOTO(fail, PT_NEW("places", (size_t)texts, &g->first));
+    PT_TRY_GOTO(fail, PT_NEW("lengths", (size_t)texts, &g->length));
     PT_TRY_GOTO(fail, open_machine(g, config, wire));
     PT_TRY_GOTO(fail, load(g));
     *out = g;
@@ -273,6 +280,9 @@ void pt_generator_destroy(pt_generator_t *g)
     }
     pt_param_table_destroy(&g->table);
     pt_free(g->archived);
+    pt_free(g->length);
+    pt_free(g->first);
+    pt_free(g->slot);
     pt_free(g);
 }
 
@@ -296,16 +306,22 @@ int64_t pt_generator_window(const pt_generator_t *generator)
     return generator->window;
 }
 
+int64_t pt_generator_texts(const pt_generator_t *generator)
+{
+    return generator->texts;
+}
+
 /* ---- use --------------------------------------------------------------------------------- */
 
-static pt_status_t fetch_logits(pt_generator_t *g, double logits[PT_BYTES])
+/* Row `row` of the last pass. */
+static pt_status_t take_logits(const pt_generator_t *g, int64_t row,
+                               double logits[PT_BYTES])
 {
-    PT_TRY(pt_device_copy(g->device, g->stream, &g->host_logits, &g->logits));
-    PT_TRY(pt_comm_wait_stream(g->engine, g->stream));
+    pt_tensor_t host = pt_tensor_slice(g->host_logits, 0, row, 1);
+
     for (int token = 0; token < PT_BYTES; token++) {
-        logits[token] = g->arch.dtype == PT_F64
-                            ? ((const double *)g->host_logits.data)[token]
-                            : ((const float *)g->host_logits.data)[token];
+        logits[token] = host.dtype == PT_F64 ? ((const double *)host.data)[token]
+                                             : ((const float *)host.data)[token];
         PT_CHECK_COMMON(
             isfinite(logits[token]), PT_NUMERIC,
             "%s: the model's output for byte %d is not a finite number: its "
@@ -316,18 +332,27 @@ static pt_status_t fetch_logits(pt_generator_t *g, double logits[PT_BYTES])
     return PT_OK;
 }
 
-pt_status_t pt_generator_logits(pt_generator_t *g, const uint8_t *text, int64_t length,
-                                double logits[PT_BYTES])
+static void stage(pt_generator_t *g, int64_t row, uint8_t byte, int64_t place)
 {
-    pt_tensor_t cut[INPUTS];
+    ((int32_t *)g->staged[INPUT_TOKEN].data)[row] = byte;
+    ((int32_t *)g->staged[INPUT_PLACE].data)[row] = (int32_t)place;
+}
 
-    PT_REQUIRE(length >= 1 && length <= g->window);
-    for (int64_t i = 0; i < length; i++)
-        ((int32_t *)g->staged[INPUT_TOKEN].data)[i] = text[i];
+/* The rows staged, as `sequences` runs of equal length; logits of rows from `first` on come
+ * back to the host. */
+static pt_status_t pass(pt_generator_t *g, int64_t rows, const pt_decode_t *decode,
+                        int64_t sequences, int64_t first)
+{
+    pt_tensor_t cut[INPUTS], staged;
+    pt_tensor_t logits = pt_tensor_slice(g->logits, 0, 0, rows - first);
+    pt_tensor_t host_logits = pt_tensor_slice(g->host_logits, 0, 0, rows - first);
+
     for (int i = 0; i < INPUTS; i++)
-        cut[i] = pt_tensor_slice(g->input[i], 0, 0, length);
-    pt_tensor_t staged = pt_tensor_slice(g->staged[INPUT_TOKEN], 0, 0, length);
-    PT_TRY(pt_device_copy(g->device, g->stream, &cut[INPUT_TOKEN], &staged));
+        cut[i] = pt_tensor_slice(g->input[i], 0, 0, rows);
+    for (int i = INPUT_TOKEN; i <= INPUT_PLACE; i++) {
+        staged = pt_tensor_slice(g->staged[i], 0, 0, rows);
+        PT_TRY(pt_device_copy(g->device, g->stream, &cut[i], &staged));
+    }
     /* Labels only have to be valid tokens: nothing asks for a loss. */
     pt_batch_view_t batch = {.token = cut[INPUT_TOKEN],
                              .label = cut[INPUT_TOKEN],
@@ -335,7 +360,38 @@ pt_status_t pt_generator_logits(pt_generator_t *g, const uint8_t *text, int64_t 
                              .position = cut[INPUT_PLACE],
                              .sample = cut[INPUT_SAMPLE],
                              .mask = cut[INPUT_MASK],
-                             .sequences = 1};
-    PT_TRY(pt_model_logits(g->model, &batch, length - 1, g->logits, g->stream));
-    return fetch_logits(g, logits);
+                             .sequences = sequences};
+    PT_TRY(pt_model_decode(g->model, &batch, decode, first, logits, g->stream));
+    PT_TRY(pt_device_copy(g->device, g->stream, &host_logits, &logits));
+    return pt_comm_wait_stream(g->engine, g->stream);
+}
+
+pt_status_t pt_generator_begin(pt_generator_t *g, int64_t text, const uint8_t *bytes,
+                               int64_t length, double logits[PT_BYTES])
+{
+    int64_t zero = 0;
+    pt_decode_t decode = {&text, &zero};
+
+    PT_REQUIRE(text >= 0 && text < g->texts && length >= 1 && length <= g->window);
+    for (int64_t i = 0; i < length; i++)
+        stage(g, i, bytes[i], i);
+    PT_TRY(pass(g, length, &decode, 1, length - 1));
+    g->length[text] = length;
+    return take_logits(g, 0, logits);
+}
+
+pt_status_t pt_generator_append(pt_generator_t *g, const pt_next_t *next, int64_t count)
+{
+    pt_decode_t decode = {g->slot, g->first};
+
+    PT_REQUIRE(count >= 1 && count <= g->texts);
+    for (int64_t i = 0; i < count; i++) {
+        g->slot[i] = next[i].text;
+        g->first[i] = g->length[next[i].text]++;
+        stage(g, i, next[i].byte, g->first[i]);
+    }
+    PT_TRY(pass(g, count, &decode, count, 0));
+    for (int64_t i = 0; i < count; i++)
+        PT_TRY(take_logits(g, i, next[i].logits));
+    return PT_OK;
 }

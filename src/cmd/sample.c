@@ -4,20 +4,32 @@
 #include "penta/log.h"
 #include "src/cmd/private.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- checkpoint -------------------------------------------------------------------------- */
 
+/* What the checkpoint is opened for. */
+typedef struct opening {
+    const pt_config_t *config;
+    pt_wire_t *wire;
+    int64_t texts;
+} opening_t;
+
+static pt_status_t open_file(const opening_t *opening, const char *path,
+                             pt_generator_t **out)
+{
+    return pt_generator_create(opening->config, opening->wire, path, opening->texts,
+                               out);
+}
+
 /* The newest that can be read; a damaged one is named and skipped. */
-static pt_status_t open_newest(const pt_config_t *config, pt_wire_t *wire,
+static pt_status_t open_newest(const opening_t *opening,
                                const pt_checkpoint_entry_t *list, int count,
                                pt_generator_t **out)
 {
-    const char *dir = config->run.dir;
+    const char *dir = opening->config->run.dir;
 
     PT_CHECK_COMMON(
         count > 0, PT_IO,
@@ -25,7 +37,7 @@ static pt_status_t open_newest(const pt_config_t *config, pt_wire_t *wire,
         "or name another run.dir, or a file by checkpoint.resume=FILE",
         dir, dir);
     for (int i = 0; i < count; i++) {
-        pt_status_t status = pt_generator_create(config, wire, list[i].path, out);
+        pt_status_t status = open_file(opening, list[i].path, out);
         if (status != PT_IO)
             return status;
         pt_error_warn("skipped a damaged checkpoint");
@@ -39,100 +51,61 @@ static pt_status_t open_newest(const pt_config_t *config, pt_wire_t *wire,
 }
 
 /* `list` holds the path the generator borrows. */
-static pt_status_t open_generator(const pt_config_t *config, pt_wire_t *wire,
+static pt_status_t open_generator(const opening_t *opening,
                                   pt_checkpoint_entry_t **list, pt_generator_t **out)
 {
     char directory[PT_CONFIG_TEXT + 16];
-    const char *resume = config->checkpoint.resume;
+    const char *resume = opening->config->checkpoint.resume;
     int count = 0;
 
     PT_CHECK_COMMON(
         strcmp(resume, "none") != 0, PT_CONFIG,
         "checkpoint.resume=none: sampling needs a checkpoint: auto or FILE");
     if (strcmp(resume, "auto") != 0)
-        return pt_generator_create(config, wire, resume, out);
-    snprintf(directory, sizeof directory, "%s/checkpoints", config->run.dir);
+        return open_file(opening, resume, out);
+    snprintf(directory, sizeof directory, "%s/checkpoints", opening->config->run.dir);
     PT_TRY(pt_checkpoint_list(directory, list, &count));
-    return open_newest(config, wire, *list, count, out);
+    return open_newest(opening, *list, count, out);
 }
 
-/* ---- text -------------------------------------------------------------------------------- */
+/* ---- command ----------------------------------------------------------------------------- */
 
-static pt_status_t put(const void *bytes, size_t length)
-{
-    bool written = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
-
-    PT_CHECK_COMMON(written, PT_IO, "standard output cannot be written: %s",
-                    strerror(errno));
-    return PT_OK;
-}
-
-/* What the model looks back at: the last bytes of the text, at most a window of them. */
-typedef struct context {
-    uint8_t *text;
-    int64_t length, window;
-} context_t;
-
-static void add(context_t *context, uint8_t byte)
-{
-    if (context->length == context->window) {
-        memmove(context->text, context->text + 1, (size_t)context->window - 1);
-        context->length--;
-    }
-    context->text[context->length++] = byte;
-}
-
-static pt_status_t extend(const pt_config_t *config, pt_generator_t *generator,
-                          context_t *context)
-{
-    const char *prompt = config->sample.prompt;
-    pt_choice_t choice = {.temperature = config->sample.temperature,
-                          .top_k = config->sample.top_k,
-                          .seed = (uint64_t)config->sample.seed};
-    double logits[PT_BYTES];
-
-    for (const char *c = *prompt ? prompt : "\n"; *c; c++)
-        add(context, (uint8_t)*c);
-    PT_TRY(put(prompt, strlen(prompt)));
-    for (int64_t i = 0; i < config->sample.tokens; i++) {
-        PT_TRY(pt_generator_logits(generator, context->text, context->length, logits));
-        uint8_t byte = (uint8_t)pt_choose(&choice, logits, i);
-        PT_TRY(put(&byte, 1));
-        add(context, byte);
-    }
-    return isatty(STDOUT_FILENO) ? put("\n", 1) : PT_OK;
-}
-
-static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire)
+static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire, bool json)
 {
     pt_checkpoint_entry_t *list = NULL;
     pt_generator_t *generator = NULL;
-    context_t context = {.text = NULL};
+    pt_prompts_t prompts;
+    opening_t opening = {.config = config, .wire = wire};
+    pt_output_t output = {.json = json};
     pt_status_t status;
 
-    PT_TRY_GOTO(done, open_generator(config, wire, &list, &generator));
-    context.window = pt_generator_window(generator);
-    PT_TRY_GOTO(done, PT_NEW("context", (size_t)context.window, &context.text));
+    PT_TRY(pt_prompts_read(config, &prompts));
+    opening.texts = prompts.count * config->sample.count;
+    output.several = opening.texts > 1;
+    if (opening.texts > config->sample.batch)
+        opening.texts = config->sample.batch;
+    PT_TRY_GOTO(done, open_generator(&opening, &list, &generator));
     pt_log_root(PT_LOG_INFO, "%s, step %" PRId64 ", loss %.4f",
                 pt_generator_path(generator), pt_generator_step(generator),
                 pt_generator_loss(generator));
-    PT_TRY_GOTO(done, extend(config, generator, &context));
+    PT_TRY_GOTO(done, pt_texts_make(config, &prompts, generator, &output));
 done:
-    pt_free(context.text);
     pt_generator_destroy(generator);
     pt_free(list);
+    pt_prompts_free(&prompts);
     return status;
 }
 
 static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
 {
     pt_config_t *config = NULL;
+    bool json = pt_cmd_take_flag(&argc, argv, "--json");
     pt_status_t status;
 
     PT_TRY(PT_NEW("configuration", 1, &config));
     PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
     pt_log_set_level((pt_log_level_t)config->run.log_level);
-    PT_TRY_GOTO(done, sample(config, wire));
+    PT_TRY_GOTO(done, sample(config, wire, json));
 done:
     pt_free(config);
     return status;
@@ -140,17 +113,30 @@ done:
 
 const pt_command_t pt_command_sample = {
     .name = "sample",
-    .arguments = "[CONF] [section.key=value ...]",
-    .summary = "Continues a text with a trained model",
-    .details = "Reads the newest checkpoint of run.dir, or the one named by "
-               "checkpoint.resume=FILE, and\n"
-               "writes sample.prompt and what follows to stdout, one byte a token; "
-               "nothing else goes there.\n"
-               "Model, precision and the length it looks back (train.sequence) are "
-               "those of the checkpoint.\n"
-               "An empty prompt stands for the beginning of a line. Runs on one rank, "
-               "without mpiexec; from\n"
-               "run.* it takes dir, device, isa, threads and log_level.",
+    .arguments = "[CONF] [section.key=value ...] [--json]",
+    .summary = "Continues texts with a trained model",
+    .details =
+        "Reads the newest checkpoint of run.dir, or the one named by "
+        "checkpoint.resume=FILE, and\n"
+        "writes sample.prompt and what follows to stdout, one byte a token; "
+        "nothing else goes there.\n"
+        "With sample.prompt_file (each line a prompt) or sample.count > 1 the texts "
+        "follow each other\n"
+        "below lines '==> prompt P, text T <=='. --json: an array of objects, in the "
+        "same order,\n"
+        "with \"prompt\" and \"text\", what follows it; bytes that are not UTF-8 "
+        "become U+FFFD.\n"
+        "Choices depend on sample.seed, the number of the prompt, that of the text, "
+        "and "
+        "the place of\n"
+        "the byte, not on sample.batch or on the other prompts.\n"
+        "Model, precision and the length it looks back (train.sequence) are "
+        "those of the checkpoint.\n"
+        "Of a text of that length the model sees the newer half and goes on, up to the "
+        "length again.\n"
+        "An empty prompt stands for the beginning of a line. Runs on one rank, "
+        "without mpiexec; from\n"
+        "run.* it takes dir, device, isa, threads and log_level.",
     .sections = "sample,checkpoint,run",
     .run = run,
 };

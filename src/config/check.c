@@ -355,6 +355,16 @@ static pt_status_t check_run(const pt_config_t *config)
     return PT_OK;
 }
 
+static pt_status_t check_sample(const pt_config_t *config)
+{
+    char cited[2][PT_CITED];
+
+    if (config->sample.prompt[0] && config->sample.prompt_file[0])
+        return FAIL("%s and %s: give one of them", CITE(0, sample, prompt),
+                    CITE(1, sample, prompt_file));
+    return PT_OK;
+}
+
 pt_status_t pt_config_check(const pt_config_t *config)
 {
     PT_TRY(check_model(config));
@@ -363,7 +373,8 @@ pt_status_t pt_config_check(const pt_config_t *config)
     PT_TRY(check_schedule(config));
     PT_TRY(check_betas(config));
     PT_TRY(check_data(config));
-    return check_run(config);
+    PT_TRY(check_run(config));
+    return check_sample(config);
 }
 
 /* ---- Ranks ---- */

@@ -21,7 +21,7 @@ static const char *const commands[][2] = {
     {"train", "trains; resumes by itself from the newest checkpoint of run.dir"},
     {"plan", "says what a run will need, per rank: memory, traffic, operations"},
     {"inspect", "shows, verifies or compares checkpoints"},
-    {"sample", "continues a text with a trained model"},
+    {"sample", "continues texts with a trained model"},
 };
 
 static const char tail[] =

@@ -75,8 +75,6 @@ pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
 
 /* ---- gather.c ---- */
 enum { PT_MARK = '\001' }; /* begins the line above a block of gathered text */
-pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
-                         size_t *length);
 
 /* ---- parse.c ---- */
 typedef struct pt_json_text {

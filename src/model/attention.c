@@ -174,16 +174,17 @@ static pt_status_t attend(const pt_call_t *call)
         PT_TRY(pt_norm_forward(call, &k));
     }
     PT_TRY(rotate(call, &heads, false));
-    return pt_op_attention_fwd(
-        call->model->device, call->stream,
-        &(pt_op_attention_fwd_t){.q = heads.q,
-                                 .k = heads.k,
-                                 .v = heads.v,
-                                 .o = view(call->t[O], 0, arch->heads, arch->head_dim),
-                                 .lse = call->t[LSE],
-                                 .shape = shape(call),
-                                 .dropout =
-                                     pt_call_dropout(call, PT_DROPOUT_ATTENTION)});
+    pt_op_attention_fwd_t args = {.q = heads.q,
+                                  .k = heads.k,
+                                  .v = heads.v,
+                                  .o = view(call->t[O], 0, arch->heads, arch->head_dim),
+                                  .lse = call->t[LSE],
+                                  .shape = shape(call),
+                                  .dropout =
+                                      pt_call_dropout(call, PT_DROPOUT_ATTENTION)};
+    if (call->decode)
+        return pt_cache_attend(call, &args);
+    return pt_op_attention_fwd(call->model->device, call->stream, &args);
 }
 
 static pt_status_t forward(pt_call_t *call)

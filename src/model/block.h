@@ -105,8 +105,11 @@ struct pt_model {
     int blocks;
     pt_block_t *block; /* the one chunk */
     pt_region_place_t region[PT_REGIONS];
-    pt_tensor_t cos, sin;    /* [sequence, R/2]; absent: learned positions */
-    void *op_workspace;      /* scratch of the ops */
+    pt_tensor_t cos, sin; /* [sequence, R/2]; absent: learned positions */
+    void *op_workspace;   /* scratch of the ops */
+    /* [layers, cached sequences, places, K·D], as attention sees them; absent: none */
+    pt_tensor_t key_cache, value_cache;
+    pt_tensor_t cache_place; /* int32 [places]: 0, 1, … */
     pt_tensor_t accumulator; /* of the loss */
     pt_tensor_t tied_grad;   /* of a tied head; empty between steps */
 };
@@ -116,6 +119,7 @@ struct pt_call {
     pt_model_t *model;
     const pt_block_t *block;
     const pt_batch_view_t *batch;
+    const pt_decode_t *decode; /* NULL: the batch is all that attention sees */
     pt_stream_t *stream;
     int64_t rows;
     bool last_weight; /* backward_weight: the step's last of this chunk */
@@ -179,6 +183,12 @@ pt_status_t pt_head_logits(pt_call_t *call, int64_t first_row, pt_tensor_t logit
 /* The gradient of the head's input, which backward hands on. */
 pt_tensor_t pt_head_gradient(const pt_model_t *model, const pt_action_t *action,
                              int64_t rows);
+
+/* cache.c: keys and values of the places so far */
+pt_status_t pt_cache_layout(pt_model_t *model, pt_arena_t *activations);
+pt_status_t pt_cache_prepare(pt_model_t *model, pt_stream_t *stream);
+/* Attention of the rows of the batch to all their sequences have in the cache, which they join first. */
+pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *rows);
 
 /* rotary.c */
 int64_t pt_rotary_columns(const pt_arch_t *arch); /* R; 0: none */

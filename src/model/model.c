@@ -46,6 +46,7 @@ pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table
     *out = NULL;
     PT_REQUIRE(mesh->shape.size[PT_AXIS_PIPELINE] == 1 &&
                options->recompute_every >= -1);
+    PT_REQUIRE(options->cache_sequences == 0 || !options->training);
     PT_TRY(PT_NEW("model", 1, &model));
     *model = (pt_model_t){.arch = arch,
                           .table = table,
@@ -97,6 +98,7 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
     int64_t words = PT_SUM_WORDS;
 
     PT_TRY(pt_model_take_memory(model, activations, workspace));
+    PT_TRY(pt_cache_layout(model, activations));
     PT_TRY(pt_arena_take(workspace, "workspace of ops", op_workspace_bytes(model),
                          &model->op_workspace));
     if (table[1] > 0) {
@@ -125,6 +127,7 @@ pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream)
         PT_TRY(
             pt_op_fill(model->device, stream, &(pt_op_fill_t){.x = model->tied_grad}));
     PT_TRY(pt_model_clear_loss(model, stream));
+    PT_TRY(pt_cache_prepare(model, stream));
     return pt_rotary_tables(model, stream);
 }
 
@@ -146,6 +149,7 @@ typedef struct pass {
     pt_model_t *model;
     const pt_action_t *action;
     const pt_batch_view_t *batch;
+    const pt_decode_t *decode; /* NULL: no cache */
     pt_stream_t *stream;
     int unit;            /* whose brackets are open; -1: none */
     bool weights, grads; /* which are */
@@ -193,6 +197,7 @@ static pt_call_t call_of(const pass_t *pass, int b)
     pt_call_t call = {.model = model,
                       .block = &model->block[b],
                       .batch = pass->batch,
+                      .decode = pass->decode,
                       .stream = pass->stream,
                       .rows = pass->batch->token.shape[0],
                       .last_weight = pass->last};
@@ -359,19 +364,45 @@ pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
     return end(&pass);
 }
 
+static pt_status_t logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits)
+{
+    const pt_batch_view_t *batch = pass->batch;
+    int head = pass->model->blocks - 1;
+
+    PT_REQUIRE(!batch->training && first_row >= 0 && logits.ndim == 2 &&
+               logits.shape[0] <= batch->token.shape[0] - first_row &&
+               logits.shape[1] == pass->model->arch->vocab);
+    PT_TRY(begin(pass, PT_PHASE_EVALUATE));
+    PT_TRY(run_forward(pass, 0, head, false));
+    pt_call_t call = call_of(pass, head);
+    PT_TRY(enter(pass, call.block, true, false));
+    PT_TRY(pt_head_logits(&call, first_row, logits));
+    return end(pass);
+}
+
 pt_status_t pt_model_logits(pt_model_t *model, const pt_batch_view_t *batch,
                             int64_t first_row, pt_tensor_t logits, pt_stream_t *stream)
 {
     pass_t pass = {.model = model, .action = &alone, .batch = batch, .stream = stream};
-    int head = model->blocks - 1;
 
-    PT_REQUIRE(!batch->training && first_row >= 0 && logits.ndim == 2 &&
-               logits.shape[0] <= batch->token.shape[0] - first_row &&
-               logits.shape[1] == model->arch->vocab);
-    PT_TRY(begin(&pass, PT_PHASE_EVALUATE));
-    PT_TRY(run_forward(&pass, 0, head, false));
-    pt_call_t call = call_of(&pass, head);
-    PT_TRY(enter(&pass, call.block, true, false));
-    PT_TRY(pt_head_logits(&call, first_row, logits));
-    return end(&pass);
+    return logits_of(&pass, first_row, logits);
+}
+
+pt_status_t pt_model_decode(pt_model_t *model, const pt_batch_view_t *batch,
+                            const pt_decode_t *decode, int64_t first_row,
+                            pt_tensor_t logits, pt_stream_t *stream)
+{
+    pass_t pass = {.model = model,
+                   .action = &alone,
+                   .batch = batch,
+                   .decode = decode,
+                   .stream = stream};
+    int64_t rows = batch->token.shape[0] / batch->sequences;
+
+    PT_REQUIRE(!batch->document.data);
+    for (int64_t i = 0; i < batch->sequences; i++)
+        PT_REQUIRE(decode->slot[i] >= 0 && decode->first[i] >= 0 &&
+                   decode->slot[i] < model->options.cache_sequences &&
+                   rows <= model->options.cache_length - decode->first[i]);
+    return logits_of(&pass, first_row, logits);
 }

@@ -1,0 +1,109 @@
+#include "penta/alloc.h"
+#include "src/cmd/sample.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+static pt_status_t check(bool written)
+{
+    PT_CHECK_COMMON(written && fflush(stdout) == 0, PT_IO,
+                    "standard output cannot be written: %s", strerror(errno));
+    return PT_OK;
+}
+
+pt_status_t pt_output_bytes(const void *bytes, size_t length)
+{
+    return check(fwrite(bytes, 1, length, stdout) == length);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+/* Bytes of the character at the start; 0: no character begins there (RFC 3629). */
+static int64_t character(const uint8_t *bytes, int64_t left)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    int64_t length = bytes[0] < 0x80         ? 1
+                     : bytes[0] >> 5 == 0x06 ? 2
+                     : bytes[0] >> 4 == 0x0e ? 3
+                     : bytes[0] >> 3 == 0x1e ? 4
+                                             : 0;
+    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
+
+    if (length == 0 || length > left)
+        return 0;
+    for (int64_t i = 1; i < length; i++) {
+        if (bytes[i] >> 6 != 2)
+            return 0;
+        code = code << 6 | (bytes[i] & 0x3f);
+    }
+    bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    return code < least[length] || code > 0x10ffff || is_surrogate ? 0 : length;
+}
+
+static pt_status_t set_string(json_t *object, const char *key, const uint8_t *bytes,
+                              int64_t length)
+{
+    static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
+    char *clean = NULL;
+    size_t kept = 0;
+
+    PT_TRY(pt_alloc("JSON text", (size_t)length, sizeof replacement, (void **)&clean));
+    for (int64_t i = 0; i < length;) {
+        int64_t count = character(bytes + i, length - i);
+
+        if (count > 0)
+            memcpy(clean + kept, bytes + i, (size_t)count);
+        else
+            memcpy(clean + kept, replacement, sizeof replacement);
+        kept += count > 0 ? (size_t)count : sizeof replacement;
+        i += count > 0 ? count : 1;
+    }
+    int failed = json_object_set_new(object, key, json_stringn(clean, kept));
+    pt_free(clean);
+    PT_CHECK(!failed, PT_MEMORY, "no memory for a JSON text of %lld bytes",
+             (long long)length);
+    return PT_OK;
+}
+
+static pt_status_t put_object(const pt_output_t *output, const char *prompt,
+                              const uint8_t *text, int64_t length)
+{
+    json_t *object = json_object();
+    pt_status_t status;
+
+    PT_TRY_GOTO(done, set_string(object, "prompt", (const uint8_t *)prompt,
+                                 (int64_t)strlen(prompt)));
+    PT_TRY_GOTO(done, set_string(object, "text", text, length));
+    status = check(fputs(output->written == 0 ? "[\n  " : ",\n  ", stdout) >= 0 &&
+                   json_dumpf(object, stdout, 0) == 0);
+done:
+    json_decref(object);
+    return status;
+}
+
+/* ---- texts ------------------------------------------------------------------------------- */
+
+pt_status_t pt_output_text(pt_output_t *output, const char *prompt, const uint8_t *text,
+                           int64_t length, int64_t prompt_number, int64_t text_number)
+{
+    if (output->json)
+        PT_TRY(put_object(output, prompt, text, length));
+    else {
+        int count = printf("%s==> prompt %" PRId64 ", text %" PRId64 " <==\n%s",
+                           output->written == 0 ? "" : "\n", prompt_number, text_number,
+                           prompt);
+
+        PT_TRY(check(count > 0));
+        PT_TRY(pt_output_bytes(text, (size_t)length));
+        PT_TRY(pt_output_bytes("\n", 1));
+    }
+    output->written++;
+    return PT_OK;
+}
+
+pt_status_t pt_output_end(const pt_output_t *output)
+{
+    return output->json ? pt_output_bytes("\n]\n", 3) : PT_OK;
+}
