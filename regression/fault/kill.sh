@@ -11,7 +11,7 @@ kills=20
 RANDOM=${SEED-1}
 trap 'if mountpoint -q "$work/run"; then umount "$work/run"; fi' EXIT
 
-steps=20
+steps=60
 base="train.steps=$steps train.decay_steps=$steps train.global_batch=3 train.micro_batch=1
 train.sequence=32 model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2
 model.head_dim=8 data.path=corpus.txt run.dir=run checkpoint.every=1 checkpoint.keep=1000"
@@ -79,7 +79,7 @@ one_error() { [ "$(grep -c ' error: ' err)" -eq 1 ] && grep ' error: ' err | gre
 no_partial() { [ -z "$(find run -name '*.partial')" ]; }
 wait_for_step() { # STEP: until the run has done it
     local i
-    for i in $(seq 100); do
+    for i in $(seq 600); do
         grep -q "\"step\":$1," run/metrics.jsonl 2>/dev/null && return 0
         sleep 0.05
     done
@@ -100,16 +100,19 @@ flip() { # FILE OFFSET
 }
 
 seq -f 'line %g of the corpus, with some words in it' 1 4000 >corpus.txt
+begun=${EPOCHREALTIME/./}
 tap_ok "an undisturbed run" run_with
+span=$(((${EPOCHREALTIME/./} - begun) / 1000)) # milliseconds
 reference=$(field run/summary.json digest)
 tap_ok "it has a digest" test -n "$reference"
 
 # ---- Killed at random moments ----
 rm -rf run
-bad=0 finished=0 from=
-for i in $(seq $kills); do
+bad=0 finished=0 killed=0 from=
+while [ $killed -lt $kills ] && [ $finished -lt $((4 * kills)) ]; do
     begin_run
-    sleep "0.$((200 + RANDOM % 700))"
+    delay=$((span / 8 + RANDOM % span)) # ends after the run now and then
+    sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
     mapfile -t victims < <(ranks_alive)
     victims+=("$job")
     kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2>/dev/null
@@ -121,14 +124,18 @@ for i in $(seq $kills); do
         same_result || why="$why; other bits"
         finished=$((finished + 1))
         rm -rf run
-    elif [ -e run/status.json ]; then # mpiexec was killed when all was done
-        code_is 0 && same_result || why="$why; a killed run left a status.json"
+    else
+        killed=$((killed + 1))
+        # A status.json then: mpiexec was killed when all was done.
+        [ ! -e run/status.json ] || { code_is 0 && same_result; } ||
+            why="$why; a killed run left a status.json"
     fi
     from=$(newest)
     good "$from" || why="$why; $from is damaged"
-    [ -z "$why" ] || { echo "# kill $i, status $status: $why"; bad=$((bad + 1)); }
+    [ -z "$why" ] || { echo "# kill $killed, status $status: $why"; bad=$((bad + 1)); }
 done
-tap_ok "$kills kills at random moments ($finished runs ended before)" test $bad -eq 0
+tap_ok "$kills kills at random moments ($finished more runs ended before)" \
+    test $bad -eq 0 -a $killed -eq $kills
 finish "after the kills"
 tap_ok "after the kills: no partial file" no_partial
 
@@ -182,8 +189,10 @@ for kind in kill exit segv; do
 done
 
 # ---- Asked to stop ----
-stopped() { # NAME
-    tap_ok "$1: 75" test $status -eq 75
+# hydra's mpiexec answers 0 once in some tens of times when it has passed a signal on: what counts then is
+# status.json.
+stopped() { # NAME [OTHER_STATUS]
+    tap_ok "$1: 75 (mpiexec: $status)" test $status -eq 75 -o $status -eq "${2-75}"
     tap_ok "$1: status.json" code_is 75
     tap_ok "$1: the newest file is the last step" \
         test "$(step_of "$(newest)")" = "$(field run/status.json step)"
@@ -195,7 +204,7 @@ for signal in TERM INT USR1; do
     wait_for_step 3
     kill -s $signal $job
     end_run 20
-    stopped "SIG$signal"
+    stopped "SIG$signal" 0
 done
 rm -rf run
 begin_run
@@ -220,7 +229,7 @@ interrupted() { # NAME
     tap_ok "$1: none left" none_left
 }
 rm -rf run
-begin_run checkpoint.every=0 train.global_batch=6000
+begin_run checkpoint.every=0 train.global_batch=20000
 wait_for_step 1
 mapfile -t victims < <(ranks_alive)
 kill -INT "${victims[@]}"
@@ -230,7 +239,7 @@ end_run 20
 interrupted "ranks interrupted twice"
 tap_ok "ranks interrupted twice: status.json says 130" code_is 130
 rm -rf run
-begin_run checkpoint.every=0 train.global_batch=6000
+begin_run checkpoint.every=0 train.global_batch=20000
 wait_for_step 1
 kill -INT $job
 sleep 0.1
