@@ -78,8 +78,7 @@ warned() { grep ' warning: ' err | grep -qF -- "$1"; }
 one_error() { [ "$(grep -c ' error: ' err)" -eq 1 ] && grep ' error: ' err | grep -qF -- "$1"; }
 no_partial() { [ -z "$(find run -name '*.partial')" ]; }
 wait_for_step() { # STEP: until the run has done it
-    local i
-    for i in $(seq 600); do
+    for _ in $(seq 600); do
         grep -q "\"step\":$1," run/metrics.jsonl 2>/dev/null && return 0
         sleep 0.05
     done
