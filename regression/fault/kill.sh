@@ -53,8 +53,7 @@ ranks_alive() { # pids of this program in this folder
 }
 
 none_left() {
-    local i
-    for i in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
         [ -n "$(ranks_alive)" ] || return 0
         sleep 0.2
     done
