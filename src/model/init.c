@@ -6,14 +6,6 @@
 
 enum { PIECE = 1 << 18 }; /* elements staged at once */
 
-void pt_host_store(void *buffer, pt_dtype_t dtype, int64_t index, double value)
-{
-    if (dtype == PT_F64)
-        ((double *)buffer)[index] = value;
-    else
-        ((float *)buffer)[index] = (float)value;
-}
-
 /* A part as this rank holds it: `rows` × `cols` starting at (row, col) of the part,
  * dense from element `local` of the parameter's shard on. */
 typedef struct box {
@@ -65,7 +57,7 @@ static pt_status_t fill_box(pt_model_t *model, const box_t *box, pt_tensor_t wei
         int64_t n = count - first < PIECE ? count - first : PIECE;
 
         for (int64_t i = 0; i < n; i++)
-            pt_host_store(staging, weight.dtype, i, initial(box, seed, first + i));
+            pt_float_set(weight.dtype, staging, i, initial(box, seed, first + i));
         PT_TRY(device->ops->copy(device, stream,
                                  (char *)weight.data + (box->local + first) * size,
                                  weight.memory, staging, PT_MEMORY_HOST, n * size));

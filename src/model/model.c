@@ -86,8 +86,13 @@ void pt_model_destroy(pt_model_t *model)
 
 static int64_t op_workspace_bytes(const pt_model_t *model)
 {
-    int64_t width = model->arch->head_dim;
-    return pt_attention_workspace(model->device, model->arch->dtype, width, width);
+    const pt_arch_t *arch = model->arch;
+    bool narrow = arch->dtype != pt_dtype_accumulator(arch->dtype);
+    int64_t keys = narrow && model->options.training ? model->options.sequence : 0;
+    int64_t attention = pt_attention_workspace(model->device, arch->dtype, keys,
+                                               arch->head_dim, arch->head_dim);
+    int64_t gemm = pt_gemm_workspace(arch->dtype);
+    return attention > gemm ? attention : gemm;
 }
 
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
@@ -102,10 +107,11 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
     PT_TRY(pt_arena_take(workspace, "workspace of ops", op_workspace_bytes(model),
                          &model->op_workspace));
     if (table[1] > 0) {
-        PT_TRY(pt_arena_tensor(workspace, "rotary cosines", arch->dtype, 2, table,
-                               &model->cos));
-        PT_TRY(pt_arena_tensor(workspace, "rotary sines", arch->dtype, 2, table,
-                               &model->sin));
+        pt_dtype_t wide = pt_dtype_accumulator(arch->dtype);
+
+        PT_TRY(
+            pt_arena_tensor(workspace, "rotary cosines", wide, 2, table, &model->cos));
+        PT_TRY(pt_arena_tensor(workspace, "rotary sines", wide, 2, table, &model->sin));
     }
     PT_TRY(pt_arena_tensor(workspace, "sum of losses", PT_I64, 1, &words,
                            &model->accumulator));
