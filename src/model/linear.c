@@ -36,13 +36,14 @@ pt_dropout_t pt_call_dropout(const pt_call_t *call, pt_dropout_site_t site)
                           .place = call->batch->place};
 }
 
-/* How long a side of c may be in a call of `elements` elements whose other side is `other`. */
-static int64_t side_of_call(int64_t side, int64_t other, int64_t elements)
+/* Cuts `side` of c until side × other has at most `elements`. */
+static void cut_side(int64_t *side, int64_t other, int64_t elements)
 {
     int64_t most = elements / other / SIDE_MULTIPLE * SIDE_MULTIPLE;
 
     most = most < SIDE ? SIDE : most;
-    return side < most ? side : most;
+    if (*side * other > elements && *side > most)
+        *side = most;
 }
 
 /* gemm in calls of tiles of c: the longer side is cut first. */
@@ -53,9 +54,9 @@ static pt_status_t cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
     int64_t elements = CALL_FLOPS / 2 / depth, tile_rows = rows, tile_cols = cols;
 
     if (rows > cols)
-        tile_rows = side_of_call(rows, cols, elements);
-    tile_cols = side_of_call(cols, tile_rows, elements);
-    tile_rows = side_of_call(rows, tile_cols, elements);
+        cut_side(&tile_rows, cols, elements);
+    cut_side(&tile_cols, tile_rows, elements);
+    cut_side(&tile_rows, tile_cols, elements);
     for (int64_t row = 0; row < rows; row += tile_rows)
         for (int64_t col = 0; col < cols; col += tile_cols) {
             int64_t m = rows - row < tile_rows ? rows - row : tile_rows;
