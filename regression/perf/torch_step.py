@@ -17,6 +17,7 @@ def arguments():
     parser.add_argument("--sequence", type=int, default=256)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32")
@@ -28,7 +29,7 @@ def main():
     args = arguments()
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
-    config = GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
+    config = GPT2Config(n_layer=args.layers, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
     model = GPT2LMHeadModel(config).train()
     # As Penta does it: 16-bit weights and activations, fp32 masters. PyTorch's way to that is
     # autocast over fp32 weights.
