@@ -1,5 +1,7 @@
 #include "io/h5.h"
 
+#include "penta/checkpoint.h"
+
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -227,4 +229,31 @@ close_id:
     pt_h5_close(&type);
     pt_h5_close(&id);
     return status;
+}
+
+/* ---- what made a file -------------------------------------------------------------------------- */
+
+/* The first sentence of what MPI says of itself, blanks single: may be asked before MPI is there. */
+static void mpi_version(char *out, size_t size)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    size_t n = 0;
+    int length;
+
+    MPI_Get_library_version(text, &length);
+    for (const char *c = text; *c != '\0' && *c != '\n' && *c != ',' && n + 1 < size;
+         c++)
+        if (*c > ' ' || (n > 0 && out[n - 1] != ' '))
+            out[n++] = *c > ' ' ? *c : ' ';
+    out[n] = '\0';
+}
+
+void pt_checkpoint_libraries(char *buffer, size_t size)
+{
+    unsigned major, minor, release;
+    char mpi[96];
+
+    H5get_libversion(&major, &minor, &release);
+    mpi_version(mpi, sizeof mpi);
+    snprintf(buffer, size, "HDF5 %u.%u.%u, %s", major, minor, release, mpi);
 }

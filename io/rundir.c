@@ -4,6 +4,7 @@
 #include "penta/alloc.h"
 #include "penta/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -157,6 +158,46 @@ static pt_status_t take_lock(pt_rundir_t *dir)
     return write_lock(dir);
 }
 
+/* ---- what writers that were killed left --------------------------------------------------------- */
+
+/* Is `text` ".RANK.PID.tmp"? */
+static bool is_temporary(const char *text)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t digits = *text == '.' ? strspn(text + 1, "0123456789") : 0;
+        if (digits == 0)
+            return false;
+        text += 1 + digits;
+    }
+    return strcmp(text, ".tmp") == 0;
+}
+
+static bool is_left_over(const char *name)
+{
+    static const char *const written[] = {"config.resolved.ini", "summary.json",
+                                          "status.json"};
+
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        size_t length = strlen(written[i]);
+        if (strncmp(name, written[i], length) == 0 && is_temporary(name + length))
+            return true;
+    }
+    return strcmp(name, "metrics.jsonl.tmp") == 0;
+}
+
+/* Nobody writes here while we hold the lock. What cannot be removed does no harm. */
+static void remove_left_over(const pt_rundir_t *dir)
+{
+    DIR *stream = opendir(dir->path);
+    const struct dirent *file;
+
+    while (stream && (file = readdir(stream)) != NULL)
+        if (is_left_over(file->d_name))
+            (void)unlinkat(dirfd(stream), file->d_name, 0);
+    if (stream)
+        closedir(stream);
+}
+
 /* ---- the directory --------------------------------------------------------------------------- */
 
 static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
@@ -171,7 +212,9 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
     PT_CHECK(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO,
              "%s: this directory cannot be written: %s", dir->checkpoints,
              strerror(errno));
-    return take_lock(dir);
+    PT_TRY(take_lock(dir));
+    remove_left_over(dir);
+    return PT_OK;
 }
 
 pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)
