@@ -58,7 +58,8 @@ void pt_h5_close(hid_t *id)
 
 /* Published files never change and a partial one has one owner, so locks would only fail on file
  * systems that have none. Without data sieving ROMIO writes just what it was given: sieving
- * reads, changes and writes back bytes of other ranks. */
+ * reads, changes and writes back bytes of other ranks. No collective writes are made, so no rank
+ * needs the 16 MiB it would keep for them. */
 static hid_t access_list(void *mpi)
 {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
@@ -72,6 +73,7 @@ static hid_t access_list(void *mpi)
     } else if (ok) {
         ok = MPI_Info_create(&info) == MPI_SUCCESS &&
              MPI_Info_set(info, "romio_ds_write", "disable") == MPI_SUCCESS &&
+             MPI_Info_set(info, "cb_buffer_size", "65536") == MPI_SUCCESS &&
              H5Pset_fapl_mpio(list, *(MPI_Comm *)mpi, info) >= 0;
         if (info != MPI_INFO_NULL)
             MPI_Info_free(&info);

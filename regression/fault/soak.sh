@@ -1,0 +1,63 @@
+# TEST timeout=240
+# A thousand steps with validations, checks of replicas and saves: the memory of each rank and its
+# open files are what they were after a fifth of them. 20,000 steps at level long.
+. "$PENTA_SRCDIR/regression/tap.sh"
+
+steps=1000
+[ "$PENTA_TEST_LEVEL" != long ] || steps=20000
+settled=$((steps / 5)) late=$((steps * 9 / 10))
+bound=256 # KiB
+
+sample() { # STEP: a line for each rank: step, process, KiB of its own, open files
+    local p own
+    for p in $ranks; do
+        own=$(awk '/^Rss(Anon|Shmem):/ { sum += $2 } END { print sum + 0 }' "/proc/$p/status" 2>/dev/null)
+        [ "${own:-0}" -eq 0 ] || echo "$1 $p $own $(find "/proc/$p/fd" -type l 2>/dev/null | wc -l)"
+    done >>samples
+}
+
+last_step() { tail -n 1 run/metrics.jsonl 2>/dev/null | sed -n 's/.*"step":\([0-9]*\).*/\1/p'; }
+
+# How much more a rank has late than soon after it settled: the largest of the ranks' growths, in the
+# most they have (SIGN 1) or the least (-1), as files are open in a save.
+growth() { # COLUMN SIGN
+    awk -v column="$1" -v sign="$2" -v settled=$settled -v late=$late '
+        function keep(most, p) { if (!(p in most) || sign * $column > most[p]) most[p] = sign * $column }
+        $1 >= settled && $1 < 2 * settled { keep(early, $2) }
+        $1 >= late { keep(end, $2) }
+        END {
+            for (p in end)
+                if (p in early) {
+                    ranks++
+                    grown = sign * (end[p] - early[p])
+                    if (ranks == 1 || grown > worst) worst = grown
+                }
+            print (ranks == 2 ? worst : "unknown")
+        }' samples
+}
+
+seq -f 'line %g of the corpus, with some words in it' 1 4000 >corpus.txt
+"$MPIEXEC" -n 2 "$PENTA" train train.steps=$steps train.global_batch=4 train.micro_batch=1 \
+    train.sequence=32 model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2 \
+    model.head_dim=8 data.path=corpus.txt run.dir=run checkpoint.every=100 checkpoint.keep=2 \
+    run.eval_every=100 run.eval_sequences=32 run.replica_check_every=50 >out 2>err </dev/null &
+job=$!
+: >samples
+ranks=
+while kill -0 $job 2>/dev/null; do
+    step=$(last_step)
+    [ -n "$ranks" ] || [ -z "$step" ] || ranks=$(tap_ranks_alive)
+    sample "${step:-0}"
+    sleep 0.05
+done
+wait $job
+tap_result $? "$steps steps on two ranks"
+grown=$(growth 3 1)
+tap_ok "from step $settled on memory grows by $grown KiB, below $bound" test "$grown" -lt $bound
+opened=$(growth 4 -1)
+tap_ok "from step $settled on $opened more files are open" test "$opened" -le 0
+tap_ok "every save, validation and step was made" \
+    test "$(grep -c '^saved\|^step .* validation' out) $(wc -l <run/metrics.jsonl)" = "$((steps / 50)) $steps"
+tap_ok "the summary names what the run was made with" \
+    grep -qE '"build": "penta .*HDF5 [0-9.]+, .*MPI.*, .*[A-Za-z]+.*, ' run/summary.json
+tap_done
