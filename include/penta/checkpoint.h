@@ -20,7 +20,7 @@ typedef struct pt_checkpoint_header {
     int64_t step, samples, tokens; /* done and consumed */
     int64_t adam_t, decay_steps;
     int64_t data_tokens; /* in the corpus: with another number, samples come in another order */
-    uint64_t data_hash;  /* pt_corpus_hash */
+    uint64_t data_hash; /* pt_corpus_hash */
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
     int64_t loss_scale_good_steps; /* its counter */
