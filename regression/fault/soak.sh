@@ -1,11 +1,11 @@
 # TEST timeout=240
-# A thousand steps with validations, checks of replicas and saves: the memory of each rank and its
-# open files are what they were after a fifth of them. 20,000 steps at level long.
+# Two thousand steps with validations, checks of replicas and saves: the memory of each rank and its
+# open files are what they were after half of them. 20,000 steps at level long.
 . "$PENTA_SRCDIR/regression/tap.sh"
 
-steps=1000
+steps=2000
 [ "$PENTA_TEST_LEVEL" != long ] || steps=20000
-settled=$((steps / 5)) late=$((steps * 9 / 10))
+settled=$((steps / 2)) late=$((steps * 9 / 10))
 bound=256 # KiB
 
 sample() { # STEP: a line for each rank: step, process, KiB of its own, open files
@@ -21,10 +21,10 @@ last_step() { tail -n 1 run/metrics.jsonl 2>/dev/null | sed -n 's/.*"step":\([0-
 # How much more a rank has late than soon after it settled, the largest of both; of the samples the
 # least, for a save takes and returns.
 growth() { # COLUMN
-    awk -v column="$1" -v settled=$settled -v late=$late '
+    awk -v column="$1" -v settled=$settled -v late=$late -v steps=$steps '
         function keep(least) { if (!($2 in least) || $column < least[$2]) least[$2] = $column }
-        $1 >= settled && $1 < 2 * settled { keep(early) }
-        $1 >= late { keep(end) }
+        $1 >= settled && $1 < 1.2 * settled { keep(early) }
+        $1 >= late && $1 < steps { keep(end) } # then it ends
         END {
             for (p in end)
                 if (p in early && (!ranks++ || end[p] - early[p] > worst)) worst = end[p] - early[p]
