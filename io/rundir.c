@@ -14,9 +14,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { HOST_SIZE = 256, LOCK_SIZE = 512, LINE_BYTES = 1 << 16, LOCK_TRIES = 8 };
+enum {
+    HOST_SIZE = 256,
+    LOCK_SIZE = 512,
+    LINE_BYTES = 1 << 16,
+    LOCK_TRIES = 8,
+    HOLD_TRIES = 20
+};
 
 struct pt_rundir {
     char *path, *checkpoints, *lock;
@@ -125,6 +132,20 @@ pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir)
     return PT_OK;
 }
 
+/* flock for ourselves; false, errno says why. A lock outlives the run that had it for a moment: while the
+ * system ends its process, or while somebody looks at its descriptors (/proc/PID/fd, lsof). */
+static bool hold(int fd)
+{
+    const struct timespec pause = {.tv_nsec = 25000000};
+
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK || i == HOLD_TRIES)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static pt_status_t try_lock(pt_rundir_t *dir, bool *current)
 {
     char host[HOST_SIZE] = "unknown";
@@ -133,7 +154,7 @@ static pt_status_t try_lock(pt_rundir_t *dir, bool *current)
     dir->lock_fd = open(dir->lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     PT_CHECK(dir->lock_fd >= 0, PT_IO, "%s: cannot be opened: %s", dir->lock,
              strerror(errno));
-    bool held = flock(dir->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    bool held = hold(dir->lock_fd);
     if (!held && errno == EWOULDBLOCK) {
         (void)read_lock(dir->lock_fd, host, &pid);
         return refuse(dir, host, pid);

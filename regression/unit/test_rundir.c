@@ -160,6 +160,17 @@ static void test_lock(void)
     waitpid(child, &status, 0);
     tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "and after it was killed, we do");
     pt_rundir_close(dir);
+    child = fork();
+    if (child == 0) {
+        (void)!write(pipes[1], pt_rundir_open("locked", &dir) == PT_OK ? "y" : "n", 1);
+        usleep(150000);
+        _exit(0);
+    }
+    (void)!read(pipes[0], &byte, 1);
+    tap_ok(byte == 'y' && pt_rundir_open("locked", &dir) == PT_OK,
+           "a lock that somebody holds a moment longer is waited for");
+    pt_rundir_close(dir);
+    waitpid(child, &status, 0);
 }
 
 static void test_files(void)
