@@ -18,19 +18,13 @@ typedef struct field {
 
 /* All integers are counts: a negative one is a defect. */
 static const field_t fields[] = {
-    FIELD(step, INT64),
-    FIELD(samples, INT64),
-    FIELD(tokens, INT64),
-    FIELD(adam_t, INT64),
-    FIELD(data_tokens, INT64),
-    FIELD(decay_steps, INT64),
-    FIELD(loss, DOUBLE),
-    FIELD(loss_scale, DOUBLE),
-    FIELD(loss_scale_good_steps, INT64),
-    FIELD(digest, UINT64),
-    FIELD(precision, STRING),
-    FIELD(build, STRING),
-    FIELD(layout, STRING),
+    FIELD(step, INT64),        FIELD(samples, INT64),
+    FIELD(tokens, INT64),      FIELD(adam_t, INT64),
+    FIELD(data_tokens, INT64), FIELD(data_hash, UINT64),
+    FIELD(decay_steps, INT64), FIELD(loss, DOUBLE),
+    FIELD(loss_scale, DOUBLE), FIELD(loss_scale_good_steps, INT64),
+    FIELD(digest, UINT64),     FIELD(precision, STRING),
+    FIELD(build, STRING),      FIELD(layout, STRING),
 };
 
 static const pt_h5_attribute_t format_attribute = {"format", PT_H5_INT64,

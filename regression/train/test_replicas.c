@@ -1,15 +1,22 @@
 /* TEST np=2,3,4 backend=cpu,shadow timeout=120 */
-/* A weight that is not the same on all replicas is found, and the replica that differs is named. */
+/* A weight or moment that is not the same on all replicas is found, and the replica that differs is named. */
 #include "regression/train/train_test.h"
 
-/* Changes element `index` of a parameter on this rank; twice: not at all. */
-static void corrupt(pt_trainer_t *t, int param, int64_t index)
+/* Element 17 of a parameter in the middle of the table: of its weights, or of a moment. */
+static pt_tensor_t element(const pt_trainer_t *t, pt_state_kind_t kind)
+{
+    int param = t->table.count / 2;
+    pt_tensor_t state =
+        pt_optim_state(t->optim, kind, pt_units_bucket_of(t->units, param));
+
+    return pt_tensor_slice(state, 0, pt_units_offset(t->units, param) + 17, 1);
+}
+
+/* Changes it on this rank; twice: not at all. */
+static void corrupt(pt_trainer_t *t, pt_state_kind_t kind)
 {
     float value;
-    pt_tensor_t weight = pt_units_weight(t->units, param);
-    pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
-                                    pt_tensor_count(&weight));
-    pt_tensor_t one = pt_tensor_slice(flat, 0, index, 1);
+    pt_tensor_t one = element(t, kind);
     pt_tensor_t host = pt_tensor_1d(&value, PT_F32, PT_MEMORY_HOST, 1);
 
     MUST(pt_device_copy(t->device, t->stream, &host, &one));
@@ -52,26 +59,36 @@ static void test_replica(const pt_config_t *config, int bad)
     before = record.digest;
     tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal");
     if (tt.rank == bad)
-        corrupt(&trainer, trainer.table.count / 2, 17);
+        corrupt(&trainer, PT_STATE_WEIGHT);
     status = pt_train_check_replicas(&trainer);
     tap_all(is_told(status, bad, tt.size > 2), "replica %d of %d is told apart", bad,
             tt.size);
     pt_error_clear();
     if (tt.size == 4) {
         if (tt.rank == (bad + 1) % 4)
-            corrupt(&trainer, trainer.table.count / 2, 17);
+            corrupt(&trainer, PT_STATE_WEIGHT);
         status = pt_train_check_replicas(&trainer);
         tap_all(is_told(status, bad, false), "two against two: all are named");
         pt_error_clear();
         if (tt.rank == (bad + 1) % 4)
-            corrupt(&trainer, trainer.table.count / 2, 17);
+            corrupt(&trainer, PT_STATE_WEIGHT);
     }
     /* All wrong in the same way is no difference. */
     if (tt.rank != bad)
-        corrupt(&trainer, trainer.table.count / 2, 17);
+        corrupt(&trainer, PT_STATE_WEIGHT);
     tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal again");
     MUST(pt_train_digest(&trainer, &record.digest));
     tap_all(record.digest != before, "the state digest sees the change");
+    for (int kind = PT_STATE_EXP_AVG; kind <= PT_STATE_EXP_AVG_SQ; kind++) {
+        if (tt.rank == bad)
+            corrupt(&trainer, (pt_state_kind_t)kind);
+        status = pt_train_check_replicas(&trainer);
+        tap_all(is_told(status, bad, tt.size > 2), "moment %d of replica %d", kind, bad);
+        pt_error_clear();
+        if (tt.rank == bad)
+            corrupt(&trainer, (pt_state_kind_t)kind);
+    }
+    tap_all(pt_train_check_replicas(&trainer) == PT_OK, "moments are equal again");
     pt_trainer_destroy(&trainer);
 }
 

@@ -101,7 +101,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     const pt_trainer_t *t = &run->trainer;
     json_t *object = json_object();
     snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
-    pt_train_build_text(build, sizeof build);
+    pt_train_build_text(t, build, sizeof build);
     json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
     set(object, "code", pt_status_exit_code(outcome));
     set(object, "step", t->step);
