@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef enum pt_dtype {
     PT_F64,
@@ -23,5 +24,14 @@ bool pt_dtype_is_float(pt_dtype_t dtype);
 /* Type of sums, statistics, master weights and losses beside storage type `dtype`:
  * fp64 for fp64, fp32 for the other floating types. */
 pt_dtype_t pt_dtype_accumulator(pt_dtype_t dtype);
+/* The number whose bf16 bits these are: those of a fp32 without its lower half. */
+static inline float pt_bf16_value(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
 
 #endif

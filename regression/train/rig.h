@@ -206,6 +206,17 @@ __attribute__((unused)) static void rig_destroy(rig_t *rig)
     pt_schedule_destroy(&rig->schedule);
 }
 
+/* Initial weights, also of a rig without an optimizer. */
+__attribute__((unused)) static pt_status_t rig_init(rig_t *rig, uint64_t seed)
+{
+    for (int b = 0; b < pt_units_buckets(rig->units); b++) {
+        pt_tensor_t into = rig->optim ? pt_optim_state(rig->optim, PT_STATE_WEIGHT, b)
+                                      : pt_bucket_weights(rig->units, b);
+        PT_TRY(pt_model_init_bucket(rig->model, b, into, seed, rig->world->stream));
+    }
+    return rig->optim ? pt_optim_loaded(rig->optim, rig->world->stream) : PT_OK;
+}
+
 /* ---- a step ---- */
 
 __attribute__((unused)) static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)

@@ -183,7 +183,7 @@ static pt_status_t run(asker_t *asker, rig_world_t *world, const pt_arch_t *arch
 
     asker->rig = (rig_t){.arch = *arch, .sequences = SEQUENCES, .length = LENGTH};
     PT_TRY(rig_create(&asker->rig, world, NULL, &choice));
-    PT_TRY(pt_model_init_weights(asker->rig.model, 11, world->stream));
+    PT_TRY(rig_init(&asker->rig, 11));
     PT_TRY(rig_load(&asker->rig, &data));
     PT_TRY(pt_device_alloc(world->device, PT_MEMORY_DEVICE, "logits", bytes, &memory));
     asker->logits = pt_tensor_2d(memory, arch->dtype, PT_MEMORY_DEVICE, ROWS, VOCAB);

@@ -83,7 +83,7 @@ static pt_status_t start(rig_t *rig, rig_world_t *world, const pt_arch_t *arch,
 {
     *rig = (rig_t){.arch = *arch, .sequences = SEQUENCES, .length = LENGTH};
     PT_TRY(rig_create(rig, world, NULL, choice));
-    return pt_model_init_weights(rig->model, 11, world->stream);
+    return rig_init(rig, 11);
 }
 
 /* All gradients as doubles, one after the other; *out: caller frees with pt_free. */

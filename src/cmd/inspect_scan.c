@@ -17,9 +17,12 @@ static int64_t count_not_finite(pt_dtype_t dtype, const void *data, int64_t n)
     if (dtype == PT_F64)
         for (int64_t i = 0; i < n; i++)
             count += !isfinite(((const double *)data)[i]);
-    else
+    else if (dtype == PT_F32)
         for (int64_t i = 0; i < n; i++)
             count += !isfinite(((const float *)data)[i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            count += !isfinite(pt_bf16_value(((const uint16_t *)data)[i]));
     return count;
 }
 

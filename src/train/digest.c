@@ -71,20 +71,31 @@ pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
 
 /* ---- replicas ------------------------------------------------------------------------------------- */
 
-/* Hash of everything this rank holds of the weights, whoever owns it: equal on all replicas. */
+static pt_status_t digest_flat(pt_trainer_t *t, pt_tensor_t flat, uint64_t id)
+{
+    int64_t count = pt_tensor_count(&flat);
+    pt_op_digest_t digest = {
+        .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, 1, count),
+        .accumulator = t->digest_sum,
+        .id = pt_mix64(id),
+        .pitch = count,
+    };
+    return pt_op_digest(t->device, t->stream, &digest);
+}
+
+/* Hash of everything this rank holds of the weights, whoever owns it, and of master weights that all
+ * hold: equal on all replicas. */
 static pt_status_t whole_digest(pt_trainer_t *t, uint64_t *out)
 {
     PT_TRY(clear(t));
-    for (int b = 0; b < pt_units_buckets(t->units); b++) {
-        pt_tensor_t flat = pt_bucket_weights(t->units, b);
-        int64_t count = pt_tensor_count(&flat);
-        pt_op_digest_t digest = {
-            .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, 1, count),
-            .accumulator = t->digest_sum,
-            .id = pt_mix64((uint64_t)b),
-            .pitch = count,
-        };
-        PT_TRY(pt_op_digest(t->device, t->stream, &digest));
+    int buckets = pt_units_buckets(t->units);
+    for (int b = 0; b < buckets; b++) {
+        pt_tensor_t weights = pt_bucket_weights(t->units, b);
+        pt_tensor_t master = pt_optim_state(t->optim, PT_STATE_WEIGHT, b);
+        PT_TRY(digest_flat(t, weights, (uint64_t)b));
+        if (master.dtype != weights.dtype &&
+            pt_tensor_count(&master) == pt_tensor_count(&weights))
+            PT_TRY(digest_flat(t, master, (uint64_t)(buckets + b)));
     }
     return fetch(t, out);
 }

@@ -19,7 +19,8 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);
 int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
 
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
-pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer, double loss, double norm);
+pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer,
+                                       const pt_step_result_t *step);
 
 /* Before a save: weights that are not finite would only push good checkpoints out. NUMERIC, common. */
 pt_status_t pt_train_check_weights(pt_trainer_t *trainer);
