@@ -1,4 +1,4 @@
-/* TEST np=1 backend=cpu,shadow timeout=200 */
+/* TEST np=1 backend=cpu,shadow timeout=300 */
 /* The model's gradient against finite differences of its loss; and what must not
  * change a bit of it: recompute, split of B and W, schedule, merged units,
  * evaluations in between. */
@@ -446,6 +446,10 @@ int main(int argc, char **argv)
     test_bits(&world, llama, PT_F32, "llama fp32");
     test_bits(&world, gpt2, PT_F64, "gpt2 fp64");
     test_bits(&world, gpt2, PT_F32, "gpt2 fp32");
+    test_bits(&world, llama, PT_BF16, "llama bf16");
+    test_bits(&world, gpt2, PT_BF16, "gpt2 bf16");
+    test_bits(&world, llama, PT_F16, "llama fp16");
+    test_bits(&world, gpt2, PT_F16, "gpt2 fp16");
     test_inference(&world, &llama, "llama");
     test_inference(&world, &gpt2, "gpt2");
     test_init(&world, &llama, "llama");
