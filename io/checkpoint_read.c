@@ -152,22 +152,12 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
     return -1;
 }
 
-static double number_at(pt_dtype_t dtype, const void *x, int64_t i)
-{
-    return dtype == PT_BF16 ? (double)pt_bf16_value(((const uint16_t *)x)[i])
-                            : (double)((const float *)x)[i];
-}
-
 /* To a wider type, so without rounding. */
 static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *host,
                     int64_t n)
 {
-    if (to == PT_F64)
-        for (int64_t i = 0; i < n; i++)
-            ((double *)host)[i] = number_at(from, stored, i);
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((float *)host)[i] = (float)number_at(from, stored, i);
+    for (int64_t i = 0; i < n; i++)
+        pt_float_set(to, host, i, pt_float_get(from, stored, i));
 }
 
 /* One piece: `scratch` holds the stored elements when they are to be converted. */

@@ -24,7 +24,8 @@ static bool read_bound(const char *model, const char *precision, figures_t *out)
     figures_t row;
     int found = 0;
 
-    snprintf(path, sizeof path, "%s/regression/golden/narrow.csv", source ? source : ".");
+    snprintf(path, sizeof path, "%s/regression/golden/narrow.csv",
+             source ? source : ".");
     FILE *file = fopen(path, "r");
     *out = (figures_t){0};
     while (file && fgets(line, sizeof line, file)) {
@@ -102,8 +103,8 @@ static pt_status_t run_choice(rig_world_t *world, const golden_t *golden,
     return status;
 }
 
-static pt_status_t run_model(rig_world_t *world, golden_t *golden, const char *precision,
-                             bool narrow_grads, figures_t *worst)
+static pt_status_t run_model(rig_world_t *world, golden_t *golden,
+                             const char *precision, bool narrow_grads, figures_t *worst)
 {
     static const int every[] = {0, -1, 2};
 
@@ -140,9 +141,8 @@ static void test_model(rig_world_t *world, const char *model, const char *precis
            status == PT_OK ? "yes" : pt_error_last()->text);
     tap_ok(e.loss <= 2 * bound.loss, "%s, %s%s: losses %.1e, PyTorch %.1e", model,
            precision, grads, e.loss, bound.loss);
-    tap_ok(e.gradient <= 2 * bound.gradient,
-           "%s, %s%s: gradients %.1e, PyTorch %.1e", model, precision, grads, e.gradient,
-           bound.gradient);
+    tap_ok(e.gradient <= 2 * bound.gradient, "%s, %s%s: gradients %.1e, PyTorch %.1e",
+           model, precision, grads, e.gradient, bound.gradient);
     tap_ok(e.weight <= 2 * bound.weight,
            "%s, %s%s: weights after three steps %.1e, PyTorch %.1e", model, precision,
            grads, e.weight, bound.weight);

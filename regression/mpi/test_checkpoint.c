@@ -204,9 +204,7 @@ static bool read_back(pt_checkpoint_reader_t *reader, int i, unsigned salt,
     for (int64_t a = 0; a < count[0]; a++)
         for (int64_t b = 0; b < count[1]; b++)
             for (int64_t c = 0; c < count[2]; c++, at++) {
-                double x = dtype == PT_F64   ? ((double *)data)[at]
-                           : dtype == PT_F32 ? ((float *)data)[at]
-                                             : pt_bf16_value(((uint16_t *)data)[at]);
+                double x = pt_float_get(dtype, data, at);
                 wrong += x != value(i, index_of(i, start, a, b, c));
             }
     pt_free(data);

@@ -26,9 +26,9 @@ typedef struct rig_choice {
     int recompute_every;
     bool split; /* all B before all W */
     bool gpipe;
-    bool inference; /* no training at all */
+    bool inference;    /* no training at all */
     bool narrow_grads; /* of the type of weights, where that is narrower than fp32 */
-    bool cache;     /* of keys and values, for all sequences */
+    bool cache;        /* of keys and values, for all sequences */
     int64_t merge_bytes;
     int64_t micro_batch; /* sequences */
     uint64_t seed;

@@ -177,9 +177,10 @@ static void test_bytes_a_parameter(void)
         int64_t sent = plan.parameters * kinds[i].wire / tt.size * (tt.size - 1);
         int64_t is = plan.step.rows[PT_AXIS_DATA][PT_REDUCE_SCATTER].bytes_sent;
 
-        tap_all(tt.size == 1 ? state == plan.parameters * kinds[i].parameter
-                             : state >= plan.parameters * kinds[i].parameter &&
-                                   state <= plan.parameters * kinds[i].parameter + padding,
+        tap_all(tt.size == 1
+                    ? state == plan.parameters * kinds[i].parameter
+                    : state >= plan.parameters * kinds[i].parameter &&
+                          state <= plan.parameters * kinds[i].parameter + padding,
                 "%s: %d bytes a parameter", kinds[i].settings, kinds[i].parameter);
         tap_all(is >= sent && is <= sent + padding, "%s: %d bytes a gradient sent",
                 kinds[i].settings, kinds[i].wire);

@@ -162,9 +162,8 @@ int main(int argc, char **argv)
     test_lost("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     test_repeat("bf16", TT_QWEN "train.precision=bf16 ");
     test_repeat("fp16", TT_LLAMA "train.precision=fp16 ");
-    test_stops("bf16_12",
-               TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
-                       "train.moments_dtype=bf16 train.global_batch=7 ");
+    test_stops("bf16_12", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
+                                  "train.moments_dtype=bf16 train.global_batch=7 ");
     test_stops("fp16", TT_QWEN "train.precision=fp16 parallel.reduce_dtype=bf16 ");
     return tt_finish();
 }

@@ -67,7 +67,7 @@ static void add_piece(difference_t *sum, pt_dtype_t dtype, const void *a, const 
             add_pair(sum, a32[i], b32[i], order_f32(a32[i]), order_f32(b32[i]));
     else
         for (int64_t i = 0; i < n; i++)
-            add_pair(sum, pt_bf16_value(a16[i]), pt_bf16_value(b16[i]),
+            add_pair(sum, pt_float_get(dtype, a, i), pt_float_get(dtype, b, i),
                      order_bf16(a16[i]), order_bf16(b16[i]));
 }
 

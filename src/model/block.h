@@ -196,7 +196,4 @@ pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *
 int64_t pt_rotary_columns(const pt_arch_t *arch); /* R; 0: none */
 pt_status_t pt_rotary_tables(pt_model_t *model, pt_stream_t *stream);
 
-/* init.c: an element of a host buffer, rounded to dtype, an A. */
-void pt_host_store(void *buffer, pt_dtype_t dtype, int64_t index, double value);
-
 #endif

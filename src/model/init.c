@@ -6,14 +6,6 @@
 
 enum { PIECE = 1 << 18 }; /* elements staged at once */
 
-void pt_host_store(void *buffer, pt_dtype_t dtype, int64_t index, double value)
-{
-    if (dtype == PT_F64)
-        ((double *)buffer)[index] = value;
-    else
-        ((float *)buffer)[index] = (float)value;
-}
-
 /* A box of a part, and where it goes. */
 typedef struct target {
     const pt_param_t *param;
@@ -55,7 +47,7 @@ static pt_status_t fill_box(pt_model_t *model, const target_t *target, void *sta
             pt_tensor_slice(target->into, 0, target->slab->local + first, n);
 
         for (int64_t i = 0; i < n; i++)
-            pt_host_store(staging, host.dtype, i, initial(target, first + i));
+            pt_float_set(host.dtype, staging, i, initial(target, first + i));
         PT_TRY(pt_device_copy(device, stream, &box, &host));
         PT_TRY(device->ops->stream_sync(device, stream));
     }

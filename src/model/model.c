@@ -84,10 +84,26 @@ void pt_model_destroy(pt_model_t *model)
     pt_free(model);
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static int64_t op_workspace_bytes(const pt_model_t *model)
 {
-    int64_t width = model->arch->head_dim;
-    return pt_attention_workspace(model->device, model->arch->dtype, width, width);
+    const pt_arch_t *arch = model->arch;
+    bool narrow = arch->dtype != pt_dtype_accumulator(arch->dtype);
+    bool training = model->options.training;
+    int64_t keys = narrow && training ? model->options.sequence : 0;
+    int64_t rows = larger(arch->vocab, arch->max_positions);
+    int64_t attention = pt_attention_workspace(model->device, arch->dtype, keys,
+                                               arch->head_dim, arch->head_dim);
+    int64_t bytes = larger(attention, pt_gemm_workspace(arch->dtype));
+
+    return !training
+               ? bytes
+               : larger(bytes, pt_embed_bwd_workspace(pt_units_grad_dtype(model->units),
+                                                      rows, model->rows));
 }
 
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,

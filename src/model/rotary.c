@@ -21,8 +21,8 @@ static void fill_tables(const pt_model_t *model, void *cosines, void *sines)
         double turn = pow(arch->rotary_base, -(double)i / (double)half);
 
         for (int64_t p = 0; p < model->cos.shape[0]; p++) {
-            pt_host_store(cosines, dtype, p * half + i, cos((double)p * turn));
-            pt_host_store(sines, dtype, p * half + i, sin((double)p * turn));
+            pt_float_set(dtype, cosines, p * half + i, cos((double)p * turn));
+            pt_float_set(dtype, sines, p * half + i, sin((double)p * turn));
         }
     }
 }
