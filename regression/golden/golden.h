@@ -251,6 +251,29 @@ static rig_data_t data_of(const golden_t *golden, int step)
                         .step = step};
 }
 
+/* Of all rows of the step that is loaded, a micro-batch at a time. */
+static pt_status_t read_logits(const golden_t *golden, rig_t *rig, double *out)
+{
+    pt_device_t *device = rig->world->device;
+    pt_dtype_t dtype = pt_dtype_accumulator(rig->arch.dtype);
+    int64_t rows = rig->micro_batch * LENGTH, vocab = rig->arch.vocab;
+    int64_t bytes = rows * vocab * (int64_t)pt_dtype_size(dtype);
+    void *memory;
+
+    PT_TRY(pt_device_alloc(device, PT_MEMORY_DEVICE, "logits", bytes, &memory));
+    for (int64_t first = 0; first < SEQUENCES; first += rig->micro_batch) {
+        pt_batch_view_t view =
+            rig_view(rig, golden->documents, first, rig->micro_batch);
+        pt_tensor_t logits = pt_tensor_2d(memory, dtype, PT_MEMORY_DEVICE, rows, vocab);
+
+        view.training = false;
+        PT_TRY(pt_model_logits(rig->model, &view, 0, logits, rig->world->stream));
+        PT_TRY(rig_read(rig, logits, out + first * LENGTH * vocab));
+    }
+    pt_device_free(device, PT_MEMORY_DEVICE, memory, bytes);
+    return PT_OK;
+}
+
 /* Opened read-only; < 0: cannot be. */
 static hid_t open_golden(const char *name)
 {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure how far PyTorch itself is from the fp64 golden files when it trains the same models in bf16 and fp16.
 
-Writes narrow.csv: relative errors of the first loss, of the first step's gradients and of the weights after three
-steps, in two ways of mixed precision, both with fp32 master weights and an fp32 AdamW:
+Writes narrow.csv: relative errors of the first step's loss, logits and gradients and of the weights after three steps,
+in two ways of mixed precision, both with fp32 master weights and an fp32 AdamW:
   pure      weights, activations and gradients are of the narrow type, gradients are widened for the update;
   autocast  torch.autocast decides; weights and gradients are fp32.
 In fp16 the loss is scaled by 1024 and gradients are divided by it. The C test test_narrow.c takes its bounds from
@@ -37,7 +37,7 @@ def run(case, data, precision, pure):
     master = golden.make_model(case, "fp32")
     model = golden.make_model(case, "fp32").to(dtype) if pure else master
     optimizer = golden.make_optimizer(master, golden.EPS["fp64"])
-    result = dict(losses=[])
+    result = {}
     for step in range(golden.STEPS):
         model.zero_grad()
         with torch.autocast("cpu", dtype=dtype, enabled=not pure):
@@ -48,6 +48,7 @@ def run(case, data, precision, pure):
             for mine, narrow in zip(master.parameters(), model.parameters()):
                 mine.grad = narrow.grad.float() / scale
         if step == 0:
+            result["loss"], result["logits"] = loss.item(), logits.detach().double().numpy()
             result["grads"] = {n: p.grad.double().numpy().copy() for n, p in master.named_parameters()}
         torch.nn.utils.clip_grad_norm_(master.parameters(), golden.CLIP, foreach=False)
         optimizer.step()
@@ -55,7 +56,6 @@ def run(case, data, precision, pure):
             for mine, narrow in zip(master.parameters(), model.parameters()):
                 if pure:
                     narrow.copy_(mine)
-        result["losses"].append(loss.item())
     result["after"] = {n: p.detach().double().numpy() for n, p in master.named_parameters()}
     return result
 
@@ -66,13 +66,14 @@ def rms(tensors):
 
 
 def errors(file, result):
-    """Loss: the largest of the three, relative. Tensors: RMS of the difference over all elements, relative to the RMS
-    of the gradient, and to the learning rate for weights."""
-    losses = max(abs(a / b - 1) for a, b in zip(result["losses"], file["losses"][:]))
+    """Of tensors: RMS of the difference over all elements, relative to the RMS of logits and gradient, and to the
+    learning rate for weights."""
+    loss = abs(result["loss"] / file["losses"][0] - 1)
+    logits = rms([result["logits"] - file["logits"][:]]) / rms([file["logits"][:]])
     grads = {name: x[:] for name, x in file["grads"].items()}
     grad = rms([result["grads"][n] - grads[n] for n in grads]) / rms(grads.values())
     weight = rms([result["after"][n] - x[:] for n, x in file["after"].items()]) / golden.LR
-    return losses, grad, weight
+    return loss, logits, grad, weight
 
 
 def main():
@@ -84,7 +85,7 @@ def main():
     transformers.logging.set_verbosity_error()
     with open(path, "w", encoding="ascii") as out:
         out.write(f"# by make_narrow.py with torch {torch.__version__}, transformers {transformers.__version__}\n")
-        out.write("model,precision,way,loss,gradient,weight\n")
+        out.write("model,precision,way,loss,logits,gradient,weight\n")
         for case in golden.CASES:
             if case.documents:
                 continue

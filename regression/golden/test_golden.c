@@ -62,27 +62,11 @@ static pt_status_t compare_params(const golden_t *golden, rig_t *rig, const char
 
 static pt_status_t compare_logits(const golden_t *golden, rig_t *rig, errors_t *errors)
 {
-    pt_device_t *device = rig->world->device;
-    pt_dtype_t dtype = pt_dtype_accumulator(rig->arch.dtype);
-    int64_t rows = rig->micro_batch * LENGTH, vocab = rig->arch.vocab;
-    int64_t bytes = rows * vocab * (int64_t)pt_dtype_size(dtype);
-    double mine[rows * vocab];
-    void *memory;
+    int64_t count = ROWS * golden->arch.vocab;
+    double mine[count];
 
-    PT_TRY(pt_device_alloc(device, PT_MEMORY_DEVICE, "logits", bytes, &memory));
-    for (int64_t first = 0; first < SEQUENCES; first += rig->micro_batch) {
-        pt_batch_view_t view =
-            rig_view(rig, golden->documents, first, rig->micro_batch);
-        pt_tensor_t logits = pt_tensor_2d(memory, dtype, PT_MEMORY_DEVICE, rows, vocab);
-
-        view.training = false;
-        PT_TRY(pt_model_logits(rig->model, &view, 0, logits, rig->world->stream));
-        PT_TRY(rig_read(rig, logits, mine));
-        errors->logits =
-            fmax(errors->logits, error_of(mine, golden->logits + first * LENGTH * vocab,
-                                          rows * vocab, 0));
-    }
-    pt_device_free(device, PT_MEMORY_DEVICE, memory, bytes);
+    PT_TRY(read_logits(golden, rig, mine));
+    errors->logits = fmax(errors->logits, error_of(mine, golden->logits, count, 0));
     return PT_OK;
 }
 

@@ -95,7 +95,8 @@ static int64_t op_workspace_bytes(const pt_model_t *model)
     bool narrow = arch->dtype != pt_dtype_accumulator(arch->dtype);
     bool training = model->options.training;
     int64_t keys = narrow && training ? model->options.sequence : 0;
-    int64_t rows = larger(arch->vocab, arch->max_positions);
+    bool learned = arch->positions == PT_POSITIONS_LEARNED;
+    int64_t rows = larger(arch->vocab, learned ? arch->max_positions : 0);
     int64_t attention = pt_attention_workspace(model->device, arch->dtype, keys,
                                                arch->head_dim, arch->head_dim);
     int64_t bytes = larger(attention, pt_gemm_workspace(arch->dtype));
