@@ -135,7 +135,7 @@ static void test_precisions(const char *name, const char *settings)
                 name, precisions[i]);
         for (int p = 0; p < t.table.count; p++)
             worst = fmax(worst, rounding_error(&t, p));
-        tap_all(worst > 0 && worst <= (i == 0 ? 0x1p-9 : 0x1p-12),
+        tap_all(worst > 0 && worst <= (i == 0 ? 0x1p-8 : 0x1p-11),
                 "%s, %s: rounded by %.1e of themselves at most", name, precisions[i],
                 worst);
         pt_trainer_destroy(&t);
