@@ -116,7 +116,10 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
            run->terminal ? "\r\033[K" : "", step, steps, s->loss, s->lr, s->grad_norm,
            tokens_per_sec, 100 * report_mfu(run, tokens_per_sec),
            100 * s->data_sec / s->step_sec, 100 * s->comm_sec / s->step_sec,
-           pt_text_duration(left, eta, sizeof eta), run->terminal && !last ? "" : "\n");
+           pt_text_duration(left, eta, sizeof eta),
+           s->skipped               ? "  skipped: fp16 overflow\n"
+           : run->terminal && !last ? ""
+                                    : "\n");
     fflush(stdout);
 }
 
@@ -132,6 +135,10 @@ void report_step(run_t *run, const pt_step_result_t *s)
         s->lr, "tokens", (json_int_t)run->trainer.tokens, "tokens_per_s",
         tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec), "step_s", s->step_sec,
         "comm_s", s->comm_sec, "data_s", s->data_sec);
+    if (run->trainer.arch.dtype == PT_F16) {
+        json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
+        json_object_set_new(line, "skipped", json_boolean(s->skipped));
+    }
     if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
         pt_error_warn("metrics of this step are lost");
     bool last = step == run->config->train.steps || s->stop;

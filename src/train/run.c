@@ -17,8 +17,11 @@ static double expected_save_sec(const run_t *run)
 {
     static const double slow_bytes_per_sec = 2e8;
     const pt_trainer_t *t = &run->trainer;
-    double bytes = (double)pt_param_table_elements(&t->table) * PT_STATE_KINDS *
-                   (double)pt_dtype_size(t->arch.dtype);
+    double bytes = 0;
+    for (int kind = 0; kind < PT_STATE_KINDS; kind++)
+        bytes += (double)pt_param_table_elements(&t->table) *
+                 (double)pt_dtype_size(
+                     pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype);
     return run->save_sec > 0 ? run->save_sec : bytes / slow_bytes_per_sec;
 }
 
@@ -136,7 +139,8 @@ static pt_status_t after_step(run_t *run, bool *stop)
 static void keep_time(run_t *run, const pt_step_result_t *step,
                       const double op_sec[PT_OP_COUNT])
 {
-    run->loss = step->loss;
+    if (!step->skipped)
+        run->loss = step->loss;
     run->step_sec =
         run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
     if (run->trainer.step == run->first_step + 1) {
