@@ -9,8 +9,8 @@ enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe *
 /* Takes a step of the same run on the dry device and wire: fills trainer->forecast. Local. */
 pt_status_t pt_train_forecast(pt_trainer_t *trainer);
 
-/* Makes all states whole on every replica from the shards (after loading). Collective. */
-pt_status_t pt_train_gather_states(pt_trainer_t *trainer);
+/* Makes states up to `last` whole on every replica from the shards, as loaded or drawn. Collective. */
+pt_status_t pt_train_gather_states(pt_trainer_t *trainer, pt_state_kind_t last);
 
 /* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */
 pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);

@@ -127,9 +127,9 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
     return PT_OK;
 }
 
-pt_status_t pt_train_gather_states(pt_trainer_t *t)
+pt_status_t pt_train_gather_states(pt_trainer_t *t, pt_state_kind_t last)
 {
-    for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
+    for (int kind = 0; kind <= (int)last; kind++) {
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t state = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
             if (pt_tensor_count(&state) == pt_bucket_elements(t->units, b))
@@ -274,7 +274,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     status = load_local(t, reader, path);
     PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, true));
     PT_TRY_GOTO(done, pt_checkpoint_verify_read(reader));
-    PT_TRY_GOTO(done, pt_train_gather_states(t));
+    PT_TRY_GOTO(done, pt_train_gather_states(t, PT_STATE_EXP_AVG_SQ));
     take_header(t, pt_checkpoint_header(reader));
     PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;

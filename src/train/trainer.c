@@ -255,13 +255,17 @@ static pt_status_t fill(pt_trainer_t *t)
 {
     PT_TRY(pt_units_prepare(t->units, t->stream));
     PT_TRY(pt_model_prepare(t->model, t->stream));
-    PT_TRY(pt_optim_reset(t->optim, t->stream));
+    return pt_optim_reset(t->optim, t->stream);
+}
+
+/* Each replica draws its shard, so that many ranks need no longer than one. Collective. */
+static pt_status_t draw_weights(pt_trainer_t *t)
+{
     for (int b = 0; b < pt_units_buckets(t->units); b++)
         PT_TRY(pt_model_init_bucket(t->model, b,
                                     pt_optim_state(t->optim, PT_STATE_WEIGHT, b),
                                     (uint64_t)t->config->train.seed, t->stream));
-    PT_TRY(pt_optim_loaded(t->optim, t->stream));
-    return pt_comm_wait_stream(t->engine, t->stream);
+    return pt_train_gather_states(t, PT_STATE_WEIGHT);
 }
 
 /* Everything but memory; the caller agrees. */
@@ -314,6 +318,7 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
+    PT_TRY_GOTO(fail, draw_weights(out));
     out->decay_steps =
         config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     return PT_OK;
