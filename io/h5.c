@@ -119,25 +119,38 @@ pt_status_t pt_h5_close_file(const char *path, hid_t *file)
     return PT_OK;
 }
 
+/* HDF5 before 2.0 has no name for it: fp32 without the lower half. */
+static hid_t make_bf16(void)
+{
+    hid_t type = H5Tcopy(H5T_IEEE_F32LE);
+
+    if (type < 0 || H5Tset_fields(type, 15, 7, 8, 0, 7) < 0 || H5Tset_size(type, 2) < 0)
+        pt_h5_close(&type);
+    return type;
+}
+
 hid_t pt_h5_type(pt_dtype_t dtype)
 {
     switch (dtype) {
-    case PT_F64: return H5T_IEEE_F64LE;
-    case PT_F32: return H5T_IEEE_F32LE;
+    case PT_F64: return H5Tcopy(H5T_IEEE_F64LE);
+    case PT_F32: return H5Tcopy(H5T_IEEE_F32LE);
+    case PT_BF16: return make_bf16();
     default: return -1;
     }
 }
 
 bool pt_h5_dtype(hid_t type, pt_dtype_t *out)
 {
-    static const pt_dtype_t kept[] = {PT_F64, PT_F32};
+    static const pt_dtype_t kept[] = {PT_F64, PT_F32, PT_BF16};
+    bool found = false;
 
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-        if (H5Tequal(type, pt_h5_type(kept[i])) > 0) {
-            *out = kept[i];
-            return true;
-        }
-    return false;
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0] && !found; i++) {
+        hid_t known = pt_h5_type(kept[i]);
+        found = known >= 0 && H5Tequal(type, known) > 0;
+        pt_h5_close(&known);
+        *out = kept[i];
+    }
+    return found;
 }
 
 /* ---- attributes ---- */

@@ -23,7 +23,8 @@ typedef struct pt_checkpoint_header {
     uint64_t data_hash; /* pt_corpus_hash */
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
-    int64_t loss_scale_good_steps; /* its counter */
+    int64_t loss_scale_good_steps; /* its counters, pt_loss_scale_t of optim.h */
+    int64_t loss_scale_hysteresis; /* 0 in files of versions without fp16 */
     uint64_t digest;               /* of the model group: sum of its tensors' digests */
     char precision[8];
     char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, MPI, BLAS, compiler */
@@ -81,8 +82,9 @@ uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader,
                                      int index); /* as stored */
 int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
                               const char *name); /* -1 */
-/* Local: a rectangle into dense host memory, converted to `dtype` when it differs; adds the stored
- * elements to this reader's digest of the tensor. Fails: IO. */
+/* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
+ * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
+ * tensor. Fails: IO (also when `dtype` is too narrow). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host);

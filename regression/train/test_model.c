@@ -1,4 +1,4 @@
-/* TEST np=1 backend=cpu,shadow timeout=200 */
+/* TEST np=1 backend=cpu,shadow timeout=300 */
 /* The model's gradient against finite differences of its loss; and what must not
  * change a bit of it: recompute, split of B and W, schedule, merged units,
  * evaluations in between. */
@@ -43,7 +43,7 @@ static pt_status_t start(rig_t *rig, rig_world_t *world, const pt_arch_t *arch,
 {
     *rig = (rig_t){.arch = *arch, .sequences = SEQUENCES, .length = LENGTH};
     PT_TRY(rig_create(rig, world, NULL, choice));
-    return pt_model_init_weights(rig->model, 11, world->stream);
+    return rig_init(rig, 11);
 }
 
 /* All gradients as doubles, one after the other; *out: caller frees with pt_free. */
@@ -398,6 +398,10 @@ static void test_all(rig_world_t *world)
     test_bits(world, llama, PT_F32, "llama fp32");
     test_bits(world, gpt2, PT_F64, "gpt2 fp64");
     test_bits(world, gpt2, PT_F32, "gpt2 fp32");
+    test_bits(world, llama, PT_BF16, "llama bf16");
+    test_bits(world, gpt2, PT_BF16, "gpt2 bf16");
+    test_bits(world, llama, PT_F16, "llama fp16");
+    test_bits(world, gpt2, PT_F16, "gpt2 fp16");
     test_inference(world, &llama, "llama");
     test_inference(world, &gpt2, "gpt2");
     test_init(world, &llama, "llama");

@@ -1,6 +1,7 @@
 #include "src/train/private.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Flat values of a bucket: pt_bucket_grads or pt_bucket_weights. */
 typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
@@ -68,16 +69,33 @@ static pt_status_t find_everywhere(pt_trainer_t *t, flat_fn flat, const char **n
     return PT_OK;
 }
 
-pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, double loss, double norm)
+/* What could be tried, by precision: with fp16 the loss scale has been through all it may. */
+static const char *advice(const pt_trainer_t *t, char *buffer, size_t size)
 {
+    if (t->arch.dtype != PT_F16)
+        return "Lower train.lr, lengthen train.warmup, or look at the data of this "
+               "step";
+    if (t->scale.dynamic)
+        return "fp16 overflows even with a loss scale of 1: take "
+               "train.precision=bf16, lower train.lr, or lengthen train.warmup";
+    snprintf(buffer, size,
+             "%d steps in a row overflowed with train.loss_scale=%.0f: take "
+             "train.loss_scale=dynamic or a smaller one, or train.precision=bf16",
+             PT_SCALE_PATIENCE, t->scale.value);
+    return buffer;
+}
+
+pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, const pt_step_result_t *step)
+{
+    char buffer[192];
     const char *name = NULL;
     PT_TRY(find_everywhere(t, pt_bucket_grads, &name));
     return PT_FAIL_COMMON(
         PT_NUMERIC,
         "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
-        "%s. The weights are those before this step. Lower train.lr, lengthen "
-        "train.warmup, or look at the data of this step",
-        (long long)t->step + 1, loss, norm, name ? name : "none");
+        "%s. The weights are those before this step. %s",
+        (long long)t->step + 1, step->loss, step->grad_norm, name ? name : "none",
+        advice(t, buffer, sizeof buffer));
 }
 
 pt_status_t pt_train_check_weights(pt_trainer_t *t)

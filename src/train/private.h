@@ -36,7 +36,8 @@ pt_status_t pt_train_fetch(pt_trainer_t *trainer, const pt_tensor_t *from, int c
                            void *out);
 
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
-pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer, double loss, double norm);
+pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer,
+                                       const pt_step_result_t *step);
 
 /* Before a save: weights that are not finite would only push good checkpoints out. NUMERIC, common. */
 pt_status_t pt_train_check_weights(pt_trainer_t *trainer);
