@@ -194,8 +194,11 @@ pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
              reader->path, stored->group, stored->name, pt_dtype_name(stored->dtype),
              pt_dtype_name(dtype));
     PT_TRY(pt_box_make(stored, start, count, &box));
+    int64_t elements = pt_box_elements(&box),
+            most = PT_CHECKPOINT_PIECE_BYTES / (int64_t)size;
     if (dtype != stored->dtype)
-        PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &scratch));
+        PT_TRY(pt_alloc("checkpoint piece", (size_t)(elements < most ? elements : most),
+                        size, &scratch));
     pt_box_walk_t walk = pt_box_walk(&box, size, PT_CHECKPOINT_PIECE_BYTES);
     while (status == PT_OK && pt_box_next(&walk)) {
         char *to = (char *)host + walk.offset * (int64_t)pt_dtype_size(dtype);
