@@ -100,6 +100,15 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
  * Caller frees *out with pt_free. */
 pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
                                int *count);
+/* IO: the file is damaged. */
+typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
+/* Gives `attempt` the published files of `directory`, the newest first, until one is not damaged; those
+ * that are, are named in warnings and skipped. *found: that file; its path is "" when there is none.
+ * attempt NULL: the newest, unopened. Collective, by rank 0's view of the directory; comm NULL: of this
+ * process alone. Fails: IO (all are damaged: says so, and `advice`), or as attempt does. */
+pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
+                                 const char *advice, pt_checkpoint_try_fn attempt,
+                                 void *self, pt_checkpoint_entry_t *found);
 /* After `step` was published: removes stale .partial files and, of the published ones up to that
  * step, those beyond the newest `keep`, sparing multiples of keep_every (0: none). Files of later
  * steps stay: a run that started again from an older file did not make them, and they must not push

@@ -33,6 +33,11 @@ pt_status_t pt_train_host_map(pt_trainer_t *trainer, char **out);
  * peak is not known. Collective. */
 pt_status_t pt_train_measure_peak(pt_trainer_t *trainer, double *flops);
 
+/* Reads the first `kinds` states (weights, then moments) of all parameters, verified and whole on every
+ * replica. Collective, agreed. Fails: IO. */
+pt_status_t pt_train_load_states(pt_trainer_t *trainer, pt_checkpoint_reader_t *reader,
+                                 const char *path, int kinds);
+
 /* Calls `visit` for every box of every part of every parameter in `bucket` that this rank speaks for,
  * within its shard. slab.local counts from the shard's first element. */
 typedef struct pt_stored_box {

@@ -147,24 +147,34 @@ static pt_status_t open_data(pt_trainer_t *t, bool dry)
     const pt_config_t *c = t->config;
     PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->arch.vocab, &t->corpus));
+    if (!dry)
+        PT_TRY(pt_validation_open(c, t->arch.vocab, &t->validation, &t->validations));
     return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
 }
 
 /* Every rank opened the files itself: on another host, or while they grow, they may be others, and
  * ranks that count samples differently wait for each other for ever. */
-static pt_status_t check_same_data(pt_trainer_t *t)
+static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
+                                     const pt_corpus_t *corpus)
 {
-    int64_t tokens = pt_corpus_tokens(t->corpus);
-    int64_t documents = pt_corpus_documents(t->corpus);
+    int64_t tokens = pt_corpus_tokens(corpus);
+    int64_t documents = pt_corpus_documents(corpus);
     int64_t most[4] = {tokens, -tokens, documents, -documents};
     PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 4));
-    PT_CHECK_COMMON(
-        most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
-        "data.path: not the same corpus on all ranks (%lld to %lld tokens, %lld "
-        "to %lld documents): name files that every host sees and nobody "
-        "writes to",
-        (long long)-most[1], (long long)most[0], (long long)-most[3],
-        (long long)most[2]);
+    PT_CHECK_COMMON(most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
+                    "%s: not the same corpus on all ranks (%lld to %lld tokens, %lld "
+                    "to %lld documents): name files that every host sees and nobody "
+                    "writes to",
+                    option, (long long)-most[1], (long long)most[0],
+                    (long long)-most[3], (long long)most[2]);
+    return PT_OK;
+}
+
+static pt_status_t check_same_data(pt_trainer_t *t)
+{
+    PT_TRY(check_same_corpus(t, "data.path", t->corpus));
+    for (int i = 0; i < t->validations; i++)
+        PT_TRY(check_same_corpus(t, "data.validation", t->validation[i].corpus));
     return PT_OK;
 }
 
@@ -278,6 +288,7 @@ fail:
 void pt_trainer_destroy(pt_trainer_t *t)
 {
     pt_loader_destroy(t->loader);
+    pt_validation_close(t->validation, t->validations);
     pt_corpus_close(t->corpus);
     pt_optim_destroy(t->optim);
     pt_model_destroy(t->model);
