@@ -27,6 +27,14 @@ int pt_config_items(const pt_config_t *config, pt_option_id_t id)
     return count;
 }
 
+static void trim_end(char *text)
+{
+    size_t length = strlen(text);
+
+    while (length > 0 && strchr(BLANKS, text[length - 1]))
+        text[--length] = '\0';
+}
+
 void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
                     char buffer[PT_CONFIG_TEXT])
 {
@@ -39,10 +47,9 @@ void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
     }
     text += strspn(text, BLANKS);
     length = strcspn(text, ",");
-    while (length > 0 && strchr(BLANKS, text[length - 1]))
-        length--;
     memcpy(buffer, text, length);
     buffer[length] = '\0';
+    trim_end(buffer);
 }
 
 const char *pt_config_validation(const pt_config_t *config, int index,
@@ -54,8 +61,9 @@ const char *pt_config_validation(const pt_config_t *config, int index,
     equals = strchr(buffer, '=');
     if (!equals)
         return NULL;
-    *equals = '\0';
-    return equals + 1;
+    *equals++ = '\0';
+    trim_end(buffer);
+    return equals + strspn(equals, BLANKS);
 }
 
 static pt_status_t check_items(const pt_config_t *config, pt_option_id_t id)
