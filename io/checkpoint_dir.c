@@ -145,7 +145,10 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
         status = attempt ? attempt(list[i].path, self) : PT_OK;
         if (status != PT_IO)
             break;
-        pt_error_warn("skipped a damaged checkpoint");
+        if (advice)
+            pt_error_warn("skipped a damaged checkpoint");
+        else
+            pt_error_clear();
     }
     if (i < count)
         *found = list[i];
@@ -153,7 +156,7 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
         status = PT_FAIL_COMMON(
             PT_IO,
             "%s: none of its %d checkpoints can be read (see the warnings above); %s",
-            directory, count, advice);
+            directory, count, advice ? advice : "");
 release:
     pt_free(list);
     return status;

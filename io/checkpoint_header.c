@@ -18,20 +18,21 @@ typedef struct field {
 
 /* All integers are counts: a negative one is a defect. */
 static const field_t fields[] = {
-    FIELD(step, INT64),
-    FIELD(samples, INT64),
-    FIELD(tokens, INT64),
-    FIELD(adam_t, INT64),
-    FIELD(data_tokens, INT64),
-    FIELD(decay_steps, INT64),
-    FIELD(loss, DOUBLE),
-    FIELD(loss_scale, DOUBLE),
-    FIELD(loss_scale_good_steps, INT64),
-    FIELD(digest, UINT64),
-    FIELD(precision, STRING),
-    FIELD(build, STRING),
-    FIELD(layout, STRING),
+    FIELD(step, INT64),        FIELD(samples, INT64),
+    FIELD(tokens, INT64),      FIELD(adam_t, INT64),
+    FIELD(data_tokens, INT64), FIELD(data_hash, UINT64),
+    FIELD(decay_steps, INT64), FIELD(loss, DOUBLE),
+    FIELD(loss_scale, DOUBLE), FIELD(loss_scale_good_steps, INT64),
+    FIELD(loss_scale_hysteresis, INT64), FIELD(digest, UINT64),     FIELD(precision, STRING),
+    FIELD(build, STRING),      FIELD(layout, STRING),
 };
+
+/* Not in files of versions without fp16, which are read all the same. */
+static bool is_missing(hid_t file, const field_t *field)
+{
+    return strcmp(field->attribute.name, "loss_scale_hysteresis") == 0 &&
+           H5Aexists(file, field->attribute.name) == 0;
+}
 
 static const pt_h5_attribute_t format_attribute = {"format", PT_H5_INT64,
                                                    sizeof(int64_t)};
@@ -83,6 +84,10 @@ pt_status_t pt_checkpoint_read_header(hid_t file, const char *path,
              PT_CHECKPOINT_FORMAT);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char *value = (char *)out + fields[i].offset;
+        if (is_missing(file, &fields[i])) {
+            memset(value, 0, fields[i].attribute.size);
+            continue;
+        }
         PT_TRY(pt_h5_read_attribute(root, fields[i].attribute, value));
         if (fields[i].attribute.kind != PT_H5_INT64)
             continue;

@@ -45,7 +45,8 @@ static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
     pt_h5_close(&space);
     pt_h5_close(&type);
     PT_CHECK(known, PT_IO,
-             "%s: elements of /%s are neither fp32 nor fp64, little-endian", path, name);
+             "%s: elements of /%s are none of fp64, fp32 and bf16, little-endian", path,
+             name);
     PT_CHECK(ndim >= 1 && ndim <= PT_CHECKPOINT_DIMS, PT_IO,
              "%s: /%s has not 1 to %d dimensions", path, name, PT_CHECKPOINT_DIMS);
     out->ndim = ndim;

@@ -152,19 +152,18 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
     return -1;
 }
 
-static void convert(pt_dtype_t from, const void *stored, void *host, int64_t n)
+/* To a wider type, so without rounding. */
+static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *host,
+                    int64_t n)
 {
-    if (from == PT_F32)
-        for (int64_t i = 0; i < n; i++)
-            ((double *)host)[i] = ((const float *)stored)[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((float *)host)[i] = (float)((const double *)stored)[i];
+    for (int64_t i = 0; i < n; i++)
+        pt_float_set(to, host, i, pt_float_get(from, stored, i));
 }
 
 /* One piece: `scratch` holds the stored elements when they are to be converted. */
 static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
-                              const pt_box_walk_t *walk, void *to, void *scratch)
+                              const pt_box_walk_t *walk, pt_dtype_t dtype, void *to,
+                              void *scratch)
 {
     const pt_checkpoint_item_t *item = &reader->content.items[index];
     void *stored = scratch ? scratch : to;
@@ -174,7 +173,7 @@ static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
     reader->sums[2 * index] += pt_box_digest(&item->tensor, &walk->piece, stored);
     reader->sums[2 * index + 1] += (uint64_t)pt_box_elements(&walk->piece);
     if (scratch)
-        convert(item->tensor.dtype, scratch, to, pt_box_elements(&walk->piece));
+        convert(item->tensor.dtype, scratch, dtype, to, pt_box_elements(&walk->piece));
     return PT_OK;
 }
 
@@ -183,20 +182,24 @@ pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host)
 {
     PT_REQUIRE(tensor >= 0 && tensor < reader->content.count);
-    PT_REQUIRE(dtype == PT_F32 || dtype == PT_F64);
     const pt_checkpoint_tensor_t *stored = &reader->content.items[tensor].tensor;
     size_t size = pt_dtype_size(stored->dtype);
     void *scratch = NULL;
     pt_status_t status = PT_OK;
     pt_box_t box;
 
+    PT_CHECK(dtype == stored->dtype ||
+                 (pt_dtype_is_float(dtype) && pt_dtype_size(dtype) > size),
+             PT_IO, "%s: /%s/%s is %s, which %s cannot hold without rounding",
+             reader->path, stored->group, stored->name, pt_dtype_name(stored->dtype),
+             pt_dtype_name(dtype));
     PT_TRY(pt_box_make(stored, start, count, &box));
     if (dtype != stored->dtype)
         PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &scratch));
     pt_box_walk_t walk = pt_box_walk(&box, size, PT_CHECKPOINT_PIECE_BYTES);
     while (status == PT_OK && pt_box_next(&walk)) {
         char *to = (char *)host + walk.offset * (int64_t)pt_dtype_size(dtype);
-        status = read_piece(reader, tensor, &walk, to, scratch);
+        status = read_piece(reader, tensor, &walk, dtype, to, scratch);
     }
     pt_free(scratch);
     return status;
@@ -253,7 +256,7 @@ static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size
                                          PT_CHECKPOINT_PIECE_BYTES);
         while (status == PT_OK && pt_box_next(&walk))
             if (turn++ % size == rank)
-                status = read_piece(reader, i, &walk, piece, NULL);
+                status = read_piece(reader, i, &walk, tensor->dtype, piece, NULL);
     }
     pt_free(piece);
     return status;

@@ -70,8 +70,9 @@ static pt_status_t check_tensor(const pt_checkpoint_tensor_t *tensor)
                  tensor->group[0] != '\0' && tensor->name[0] != '\0' &&
                  !strchr(tensor->name, '/'),
              PT_INTERNAL, "a tensor's name is no name");
-    PT_CHECK((unsigned)tensor->dtype < PT_DTYPE_COUNT && pt_h5_type(tensor->dtype) >= 0,
-             PT_INTERNAL, "%s/%s: checkpoints hold fp32 and fp64", tensor->group,
+    PT_CHECK(tensor->dtype == PT_F64 || tensor->dtype == PT_F32 ||
+                 tensor->dtype == PT_BF16,
+             PT_INTERNAL, "%s/%s: checkpoints hold fp64, fp32 and bf16", tensor->group,
              tensor->name);
     PT_CHECK(pt_checkpoint_elements(tensor) > 0, PT_INTERNAL,
              "%s/%s: its shape is impossible", tensor->group, tensor->name);
@@ -141,21 +142,22 @@ static pt_status_t create_tensor(hid_t file, const char *path,
 {
     char name[PT_CHECKPOINT_PATH];
     hsize_t shape[PT_CHECKPOINT_DIMS];
-    hid_t space, dataset = -1;
+    hid_t type = pt_h5_type(tensor->dtype), space, dataset = -1;
     pt_status_t status;
 
     pt_checkpoint_tensor_path(tensor, name);
     for (int d = 0; d < tensor->ndim; d++)
         shape[d] = (hsize_t)tensor->shape[d];
     space = H5Screate_simple(tensor->ndim, shape, NULL);
-    if (space >= 0)
-        dataset = create_dataset(file, name, pt_h5_type(tensor->dtype), space);
+    if (space >= 0 && type >= 0)
+        dataset = create_dataset(file, name, type, space);
     if (dataset < 0)
         status = PT_H5_FAIL(path, "cannot make the dataset %s", name);
     else
         status = pt_checkpoint_write_digest(dataset, path, name, 0);
     pt_h5_close(&dataset);
     pt_h5_close(&space);
+    pt_h5_close(&type);
     return status;
 }
 
@@ -263,7 +265,7 @@ static pt_status_t write_piece(pt_checkpoint_writer_t *writer, int tensor,
     const pt_checkpoint_tensor_t *what = &writer->tensors[tensor];
     hid_t dataset = writer->datasets[tensor], space = H5Dget_space(dataset),
           memory = -1;
-    hid_t type = what->dtype == PT_F64 ? H5T_NATIVE_DOUBLE : H5T_NATIVE_FLOAT;
+    hid_t type = pt_h5_type(what->dtype); /* memory is little-endian, too */
     hsize_t start[PT_CHECKPOINT_DIMS], count[PT_CHECKPOINT_DIMS];
     pt_status_t status = PT_OK;
 
@@ -272,13 +274,14 @@ static pt_status_t write_piece(pt_checkpoint_writer_t *writer, int tensor,
         count[d] = (hsize_t)piece->count[d];
     }
     memory = H5Screate_simple(what->ndim, count, NULL);
-    if (space < 0 || memory < 0 ||
+    if (type < 0 || space < 0 || memory < 0 ||
         H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
         H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, host) < 0)
         status =
             PT_H5_FAIL(writer->partial, "cannot write %s/%s", what->group, what->name);
     pt_h5_close(&memory);
     pt_h5_close(&space);
+    pt_h5_close(&type);
     return status;
 }
 

@@ -26,7 +26,7 @@ pt_status_t pt_h5_open_file(const char *path, unsigned flags, void *mpi, hid_t *
 /* Closes what is open inside, too. Collective if the file was opened so. */
 pt_status_t pt_h5_close_file(const char *path, hid_t *file);
 
-/* On disk, little-endian; -1 for types that no file holds. Borrowed. */
+/* On disk, little-endian; -1 for types that no file holds. Caller closes. */
 hid_t pt_h5_type(pt_dtype_t dtype);
 /* False: the type is none of ours. */
 bool pt_h5_dtype(hid_t type, pt_dtype_t *out);

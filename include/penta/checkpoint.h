@@ -20,12 +20,14 @@ typedef struct pt_checkpoint_header {
     int64_t step, samples, tokens; /* done and consumed */
     int64_t adam_t, decay_steps;
     int64_t data_tokens; /* in the corpus: with another number, samples come in another order */
+    uint64_t data_hash; /* pt_corpus_hash */
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
-    int64_t loss_scale_good_steps; /* its counter */
+    int64_t loss_scale_good_steps; /* its counters, pt_loss_scale_t of optim.h */
+    int64_t loss_scale_hysteresis; /* 0 in files of versions without fp16 */
     uint64_t digest;               /* of the model group: sum of its tensors' digests */
     char precision[8];
-    char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, compiler */
+    char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, MPI, BLAS, compiler */
     char layout[PT_CHECKPOINT_TEXT]; /* provenance only */
 } pt_checkpoint_header_t;
 
@@ -37,6 +39,9 @@ typedef struct pt_checkpoint_tensor {
     int ndim;
     int64_t shape[PT_CHECKPOINT_DIMS];
 } pt_checkpoint_tensor_t;
+
+/* "HDF5 1.10.8, MPICH Version: 4.0.2": the libraries that make files here. */
+void pt_checkpoint_libraries(char *buffer, size_t size);
 
 typedef struct pt_checkpoint_writer pt_checkpoint_writer_t;
 
@@ -77,8 +82,9 @@ uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader,
                                      int index); /* as stored */
 int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
                               const char *name); /* -1 */
-/* Local: a rectangle into dense host memory, converted to `dtype` when it differs; adds the stored
- * elements to this reader's digest of the tensor. Fails: IO. */
+/* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
+ * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
+ * tensor. Fails: IO (also when `dtype` is too narrow). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host);
@@ -104,7 +110,7 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
 typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
 /* Gives `attempt` the published files of `directory`, the newest first, until one is not damaged; those
  * that are, are named in warnings and skipped. *found: that file; its path is "" when there is none.
- * attempt NULL: the newest, unopened. Collective, by rank 0's view of the directory; comm NULL: of this
+ * attempt NULL: the newest, unopened; advice NULL: without warnings. Collective, by rank 0's view of the directory; comm NULL: of this
  * process alone. Fails: IO (all are damaged: says so, and `advice`), or as attempt does. */
 pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                                  const char *advice, pt_checkpoint_try_fn attempt,

@@ -58,7 +58,14 @@ typedef struct pt_config {
 
 /* Values of choices, in the order of the table (a test compares them with the list). */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
-typedef enum pt_precision { PT_PRECISION_FP64, PT_PRECISION_FP32 } pt_precision_t;
+typedef enum pt_precision {
+    PT_PRECISION_FP64,
+    PT_PRECISION_FP32,
+    PT_PRECISION_BF16,
+    PT_PRECISION_FP16
+} pt_precision_t;
+/* train.grad_dtype, train.moments_dtype, parallel.reduce_dtype. */
+typedef enum pt_narrow { PT_NARROW_AUTO, PT_NARROW_FP32, PT_NARROW_BF16 } pt_narrow_t;
 typedef enum pt_decay {
     PT_DECAY_COSINE,
     PT_DECAY_LINEAR,
@@ -146,6 +153,9 @@ pt_status_t pt_config_check_model(const pt_config_t *config, const char *archive
 
 /* Recompute choice: every = 0 none, -1 selective, K >= 1: one in K layers kept. */
 pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
+/* train.loss_scale: a power of two; 0: dynamic. Fails: CONFIG. */
+enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
+pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
 /* run.time_limit in seconds; 0: none. */
 double pt_config_time_limit_sec(const pt_config_t *config);
 /* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */

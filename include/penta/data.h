@@ -38,6 +38,7 @@ void pt_corpus_close(pt_corpus_t *corpus);
 typedef struct pt_validation {
     char name[PT_VALIDATION_NAME];
     pt_corpus_t *corpus;
+    uint64_t hash; /* pt_corpus_hash */
 } pt_validation_t;
 /* All of them, in the order of the option, each opened as pt_corpus_open does, masks included; none:
  * NULL and 0. The caller closes. Fails as pt_corpus_open. */
@@ -48,6 +49,10 @@ void pt_validation_close(pt_validation_t *list, int count);
 int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
 /* Files, unless data.document_mask asks for those inside files. */
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
+
+/* Of tokens, and their masks, at places spread over the corpus, the first and the last among them: what is
+ * as long but another text, or of another mask, has another hash, as a rule. Local. Fails: IO, CONFIG, as pt_corpus_fill. */
+pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out);
 
 typedef enum pt_split { PT_SPLIT_TRAIN, PT_SPLIT_VALIDATION } pt_split_t;
 int64_t pt_corpus_samples(

@@ -23,5 +23,8 @@ bool pt_dtype_is_float(pt_dtype_t dtype);
 /* Type of sums, statistics, master weights and losses beside storage type `dtype`:
  * fp64 for fp64, fp32 for the other floating types. */
 pt_dtype_t pt_dtype_accumulator(pt_dtype_t dtype);
+/* Element `index` of an array of floating-point numbers on the host; set rounds to the nearest. */
+double pt_float_get(pt_dtype_t dtype, const void *array, int64_t index);
+void pt_float_set(pt_dtype_t dtype, void *array, int64_t index, double value);
 
 #endif

@@ -4,10 +4,12 @@
  * pt_op_NAME(device, stream, &args), which checks shapes, types and memory kinds, counts the
  * cost and forwards; the slot `NAME` of the kernel table pt_kernels_t; a row in the tests.
  *
- * For all ops: device tensors; floating operands of one op share their dtype T unless said;
- * statistics, losses and sums have type A = pt_dtype_accumulator(T). What is summed further (gemm's
- * c, dweight, dbias, dtable, attention's o, dq, dk, dv, adamw's grad) may be T or A where the
- * dtype row of ops.def allows it on a backend; the rows of fp64 and fp32 take T, which is A there.
+ * For all ops: device tensors; floating operands of one op share their dtype T (fp64, fp32, bf16,
+ * fp16) unless said; statistics, losses and sums have type A = pt_dtype_accumulator(T). What is
+ * summed further (gemm's c, dweight, dbias, dtable, attention's o, dq, dk, dv, adamw's grad) may be
+ * T or A, each operand on its own (dk and dv are of one type).
+ * Rounding: operands are widened to A, which is exact; all arithmetic is in A; a result is rounded
+ * once, to the nearest, where it is stored. "(+=)" widens what is there, adds in A and rounds.
  * Rows are the leading dimension; inner stride 1, outer strides free unless "dense" is said.
  * Outputs are written in full, and never alias inputs unless "in place" is said; "(+=)" adds to
  * what is there. An element's bits depend on its operands only, never on its position, the number
@@ -23,13 +25,14 @@
 struct pt_device;
 struct pt_stream;
 
-/* x[...] = value; int64 too (a whole number). */
+/* x[...] = value, rounded once from fp64; int64 too (a whole number). */
 typedef struct pt_op_fill {
     pt_tensor_t x;
     double value;
 } pt_op_fill_t;
 
-/* y = x rounded to y's type (nearest even); dense, same count. */
+/* y = x rounded to y's type: nearest even, beyond its largest number infinity; NaN stays NaN. Any two
+ * floating types; dense, same count. */
 typedef struct pt_op_cast {
     pt_tensor_t x, y;
 } pt_op_cast_t;
@@ -41,7 +44,10 @@ typedef struct pt_op_add {
 
 /* c[M,N] = op(a)·op(b), or (+=); op transposes when asked. a, b, c are 2-D with any row stride.
  * c: T or A. Accumulation in A. One op is one BLAS call: cutting it, or its number of threads, may change
- * bits, so callers fix the cut. */
+ * bits, so callers fix the cut. The CPU multiplies bf16 where its level is v4, the processor has
+ * AVX-512 BF16 and the build oneDNN (subnormal operands count as zero there); else, and fp16 always,
+ * by blocks of at most 512 in each dimension converted to fp32, those of the depth added in
+ * ascending order. */
 typedef struct pt_op_gemm {
     pt_tensor_t a, b, c;
     bool trans_a, trans_b, accumulate;
@@ -56,7 +62,7 @@ typedef struct pt_op_embed_fwd {
 } pt_op_embed_fwd_t;
 
 /* dtable[index - first_row, :] (+=) dy, rows in ascending order; rows elsewhere are skipped.
- * dtable: T or A. */
+ * dtable: T or A; a dtable narrower than A (+=) the sum in A of the call's rows. */
 typedef struct pt_op_embed_bwd {
     pt_tensor_t index, dy, dtable;
     int64_t first_row;
@@ -102,7 +108,7 @@ typedef struct pt_op_bias_bwd {
 /* Rotary positions in place on x[n,H,D] (Su et al. 2021, eq. 34, in the half-split order of
  * Llama): with R = 2·(columns of cos), pairs (i, i + R/2) of the first R columns turn by the
  * angle whose cosine and sine are cos[p,i], sin[p,i], p = position of the row (int32 [n]); other
- * columns stay. `inverse` turns back: the gradient. cos, sin: T, dense [positions, R/2]. */
+ * columns stay. `inverse` turns back: the gradient. cos, sin: A, dense [positions, R/2]. */
 typedef struct pt_op_rotary {
     pt_tensor_t x, position, cos, sin;
     bool inverse;
@@ -214,8 +220,8 @@ typedef struct pt_op_cross_entropy_bwd {
     double scale;
 } pt_op_cross_entropy_bwd_t;
 
-/* dst[n] = src[0,n] + src[1,n] + … in that order, in A of dst's type (src may be a narrower wire
- * type), or added to dst at the end with `accumulate`. Dense. */
+/* dst[n] = src[0,n] + src[1,n] + … in that order, in A of dst's type, or added to dst at the end with
+ * `accumulate`. src is T or A, or any narrower type where dst is A; dst is T or A. Dense. */
 typedef struct pt_op_ordered_sum {
     pt_tensor_t src, dst;
     bool accumulate;
@@ -232,8 +238,9 @@ typedef pt_op_sum_t pt_op_sum_squares_t;
 /* AdamW (Loshchilov, Hutter 2019, alg. 2) in the order of PyTorch: with g = grad_scale·grad,
  *   w -= lr·weight_decay·w;  m += (1-beta1)·(g - m);  v = beta2·v + (1-beta2)·g²;
  *   w -= lr/(1-beta1^t) · m / (sqrt(v)/sqrt(1-beta2^t) + eps).
- * weight, exp_avg, exp_avg_sq: A, dense [n], updated in place; grad: T or A; compute: optional copy
- * of the new weight rounded to T. t >= 1. */
+ * Dense [n]. weight: A, the master, updated in place; compute: optional copy of the new weight rounded
+ * to T, its type (without it T is grad's). grad: T or A. exp_avg, exp_avg_sq: A, or both bf16 where
+ * T is bf16; the step is made with their new values before these are rounded. t >= 1. */
 typedef struct pt_op_adamw {
     pt_tensor_t weight, exp_avg, exp_avg_sq, grad, compute;
     double lr, beta1, beta2, eps, weight_decay, grad_scale;
@@ -272,13 +279,19 @@ typedef struct pt_kernels {
 
 typedef struct pt_op_count {
     int64_t calls, flops, bytes;
+    double sec; /* of the caller: all of the work where a device works at once, as the CPU does */
 } pt_op_count_t;
 
 const char *pt_op_name(pt_op_id_t op);
 /* Scratch of an attention call on heads of these widths, forward or backward, on any backend: what its
- * stream must have been given (pt_device_set_workspace). */
+ * stream must have been given (pt_device_set_workspace). keys: of one sequence, where a backward
+ * call gives dk and dv in a 16-bit type; else 0. */
 int64_t pt_attention_workspace(const struct pt_device *device, pt_dtype_t dtype,
-                               int64_t qk_width, int64_t v_width);
+                               int64_t keys, int64_t qk_width, int64_t v_width);
+/* Scratch of any gemm with a and b of this type: blocks of fp32 for the 16-bit types. */
+int64_t pt_gemm_workspace(pt_dtype_t dtype);
+/* Scratch of embed_bwd: chains of the rows of dy where dtable is of a 16-bit type. */
+int64_t pt_embed_bwd_workspace(pt_dtype_t table, int64_t table_rows, int64_t rows);
 /* FLOPs of attention as causal work: half the square for Tq = Tk; 4·pairs·D forward (two
  * products), 10·pairs·D backward (five). */
 int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t *q,

@@ -52,11 +52,13 @@ typedef struct pt_trainer {
     pt_where_t where;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
+    uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
     /* State of training, what a checkpoint holds beside tensors: */
-    int64_t step;        /* done */
-    int64_t t;           /* updates done (skipped steps do not count) */
-    int64_t tokens;      /* valid labels trained on */
-    int64_t decay_steps; /* length of the learning-rate schedule */
+    int64_t step;          /* done, skipped ones included: places in the data */
+    int64_t t;             /* updates done: places in the learning rate and in AdamW */
+    int64_t tokens;        /* valid labels of the steps done */
+    pt_loss_scale_t scale; /* of the next step; value 1 in all but fp16 */
+    int64_t decay_steps;   /* length of the learning-rate schedule */
 } pt_trainer_t;
 
 /* Collective (wire). Set-up up to placed arenas and initial weights. On failure everything is undone.
@@ -66,9 +68,11 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
 void pt_trainer_destroy(pt_trainer_t *trainer);
 
 typedef struct pt_step_result {
-    double loss, grad_norm, lr;
-    int64_t valid_tokens; /* N */
-    bool stop;            /* some rank asked */
+    double loss, grad_norm, lr; /* lr: of the update, also of one that was skipped */
+    double loss_scale;          /* of this step */
+    bool skipped;               /* fp16 overflowed: no update */
+    int64_t valid_tokens;       /* N */
+    bool stop;                  /* some rank asked */
     double step_sec, data_sec, comm_sec;
 } pt_step_result_t;
 
@@ -77,7 +81,8 @@ typedef struct pt_step_result {
 typedef bool (*pt_want_stop_fn)(void *self);
 
 /* One step. Collective. want_stop NULL: never. Fails: NUMERIC (common): non-finite loss or norm, naming
- * where; the weights are then those before the step. */
+ * where; the weights are then those before the step. In fp16 such a step is skipped on all ranks, and
+ * fails only where pt_loss_scale_next has no other scale to try. */
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
                           pt_step_result_t *out);
 /* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus

@@ -55,6 +55,7 @@ typedef struct pt_bucket_range {
 } pt_bucket_range_t;
 
 int pt_units_buckets(const pt_units_t *units);
+pt_dtype_t pt_units_grad_dtype(const pt_units_t *units);         /* as created with */
 int64_t pt_bucket_elements(const pt_units_t *units, int bucket); /* padded */
 pt_bucket_range_t pt_bucket_shard(const pt_units_t *units,
                                   int bucket); /* this replica's cut */

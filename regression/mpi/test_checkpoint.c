@@ -47,7 +47,7 @@ static void set_tensors(void)
     set_tensor(1, "model", "layers.10.experts", PT_F32, 5, 11, 13);
     set_tensor(2, "model", "layers.2.bias", PT_F32, 101, 0, 0);
     set_tensor(3, "model", "head", PT_F64, 17, 8, 0);
-    set_tensor(4, "optimizer/exp_avg", "layers.0.w", PT_F32, 37, 29, 0);
+    set_tensor(4, "optimizer/exp_avg", "layers.0.w", PT_BF16, 37, 29, 0);
     set_tensor(5, "optimizer/exp_avg_sq", "layers.2.bias", PT_F64, 1, 1, 1);
 }
 
@@ -56,18 +56,30 @@ static int64_t dim(int i, int d)
     return d < tensors[i].ndim ? tensors[i].shape[d] : 1;
 }
 
-/* The whole truth: element `index` of tensor i. Exact in fp32. */
+/* The whole truth: element `index` of tensor i. Exact in fp32, and in bf16 where that is its type. */
 static double value(int i, int64_t index)
 {
-    return (double)((int64_t)((uint64_t)(index * 2654435761 + i * 40503) % 65536) -
-                    32768) /
-           1024;
+    int64_t range = tensors[i].dtype == PT_BF16 ? 256 : 65536;
+    uint64_t draw = (uint64_t)(index * 2654435761 + i * 40503) >> 3;
+
+    return (double)((int64_t)(draw % (uint64_t)range) - range / 2) / 1024;
+}
+
+/* bf16: the upper half of a fp32. */
+static uint16_t upper_half(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, 4);
+    return (uint16_t)(bits >> 16);
 }
 
 static void put(int i, void *data, int64_t at, double x)
 {
     if (tensors[i].dtype == PT_F64)
         ((double *)data)[at] = x;
+    else if (tensors[i].dtype == PT_BF16)
+        ((uint16_t *)data)[at] = upper_half((float)x);
     else
         ((float *)data)[at] = (float)x;
 }
@@ -167,6 +179,8 @@ static uint64_t digest_of(int i)
         uint32_t half;
         if (tensors[i].dtype == PT_F64) {
             memcpy(&bits, &x, 8);
+        } else if (tensors[i].dtype == PT_BF16) {
+            bits = upper_half(y);
         } else {
             memcpy(&half, &y, 4);
             bits = half;
@@ -190,11 +204,34 @@ static bool read_back(pt_checkpoint_reader_t *reader, int i, unsigned salt,
     for (int64_t a = 0; a < count[0]; a++)
         for (int64_t b = 0; b < count[1]; b++)
             for (int64_t c = 0; c < count[2]; c++, at++) {
-                double x = dtype == PT_F64 ? ((double *)data)[at] : ((float *)data)[at];
+                double x = pt_float_get(dtype, data, at);
                 wrong += x != value(i, index_of(i, start, a, b, c));
             }
     pt_free(data);
     return ok && wrong == 0 && pt_checkpoint_tensor_digest(reader, t) == digest_of(i);
+}
+
+/* To types that hold every number of the stored one, and to no other. */
+static void test_types(void)
+{
+    static const pt_dtype_t types[] = {PT_F64, PT_F32, PT_BF16};
+    pt_checkpoint_reader_t *reader = NULL;
+    bool exact = true, refused = true;
+
+    for (int i = 0; i < TENSORS; i++)
+        for (int d = 0; d < 3; d++) {
+            if (pt_checkpoint_open(world, "a.h5", &reader) != PT_OK)
+                return;
+            bool wide = types[d] == tensors[i].dtype ||
+                        pt_dtype_size(types[d]) > pt_dtype_size(tensors[i].dtype);
+            bool read = read_back(reader, i, 5, types[d]);
+            exact = exact && (!wide || read);
+            refused = refused && (wide || !read);
+            pt_error_clear();
+            pt_checkpoint_close(reader);
+        }
+    tap_all(exact, "each type is read as itself and as all wider ones, exactly");
+    tap_all(refused, "and as no narrower one");
 }
 
 static void test_round_trip(void)
@@ -223,7 +260,7 @@ static void test_round_trip(void)
             "texts and number of tensors come back");
     for (int i = 0; i < TENSORS; i++)
         ok = read_back(reader, i, 5, i % 2 ? PT_F64 : PT_F32) && ok;
-    tap_all(ok, "elements come back under another partition, in either type");
+    tap_all(ok, "elements come back under another partition, in their type or a wider");
     tap_all(pt_checkpoint_verify_read(reader) == PT_OK, "and with their digests");
     pt_checkpoint_close(reader);
     tap_all(save("a.h5", 9, 100, VERIFY_DIGEST, &again) == PT_OK && again == wanted,
@@ -255,7 +292,7 @@ static void test_damage(void)
     tap_all(ok && pt_comm_barrier(world) == PT_OK, "one bit of one element is turned");
     tap_all(pt_checkpoint_open(world, "d.h5", &reader) == PT_OK, "the file opens");
     for (int i = 0; i < TENSORS && reader; i++)
-        (void)read_back(reader, i, 3, PT_F32);
+        (void)read_back(reader, i, 3, tensors[i].dtype);
     tap_all(reader && pt_checkpoint_verify_read(reader) == PT_IO,
             "verify_read fails on all ranks");
     tap_all(strstr(pt_error_last()->text, "model/layers.0.w") != NULL,
@@ -373,6 +410,7 @@ int main(int argc, char **argv)
     tap_mpi(rank, sum_over_ranks, NULL);
     set_tensors();
     test_round_trip();
+    test_types();
     test_damage();
     test_failures();
     test_incomplete();

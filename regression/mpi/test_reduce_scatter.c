@@ -4,6 +4,8 @@
 
 #include "penta/rng.h"
 
+#include <math.h>
+
 enum { MOST = 2048, MOST_RANKS = 8 };
 
 static double drawn[MOST_RANKS * MOST], wanted[MOST], blank[2 * MOST_RANKS * MOST];
@@ -14,37 +16,75 @@ typedef struct variant {
     bool accumulate, inside; /* inside: recv is this rank's block of send */
 } variant_t;
 
+/* To the nearest number of `digits` binary digits, ties to even; below `smallest` in its steps. */
+static double rounded(double x, int digits, int smallest)
+{
+    int exponent;
+
+    (void)frexp(x, &exponent);
+    int step = exponent - digits < smallest ? smallest : exponent - digits;
+    return ldexp(nearbyint(ldexp(x, -step)), step);
+}
+
+static double as(pt_dtype_t dtype, double x)
+{
+    return dtype == PT_BF16  ? rounded(x, 8, -133)
+           : dtype == PT_F16 ? rounded(x, 11, -24)
+           : dtype == PT_F32 ? (double)(float)x
+                             : x;
+}
+
+/* Within the range of fp16. */
 static double value(int rank, int64_t i, pt_dtype_t dtype)
 {
-    double x = pt_normal(11, (uint64_t)rank, i) * (i % 3 == 0 ? 1e6 : 1);
+    double x = pt_normal(11, (uint64_t)rank, i) * (i % 3 == 0 ? 1e3 : 1);
 
-    return dtype == PT_F32 ? (double)(float)x : x;
+    return as(dtype, x);
 }
 
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* x is a number of the type. */
 static void store(void *array, pt_dtype_t dtype, int64_t i, double x)
 {
-    if (dtype == PT_F32)
-        ((float *)array)[i] = (float)x;
-    else
+    int exponent;
+    double fraction = frexp(fabs(x), &exponent);
+
+    if (dtype == PT_F64)
         ((double *)array)[i] = x;
+    else if (dtype == PT_F32)
+        ((float *)array)[i] = (float)x;
+    else if (dtype == PT_BF16)
+        ((uint16_t *)array)[i] = (uint16_t)(bits_of((float)x) >> 16);
+    else if (exponent < -13) /* subnormal: in steps of 2^-24 */
+        ((uint16_t *)array)[i] =
+            (uint16_t)((int)signbit(x) << 15 | (int)ldexp(fabs(x), 24));
+    else /* sign, exponent (bias 15) of a significand of 1 to 2, ten digits of it */
+        ((uint16_t *)array)[i] =
+            (uint16_t)((int)signbit(x) << 15 | (exponent + 14) << 10 |
+                       ((int)ldexp(fraction, 11) - 1024));
 }
 
-/* In the type of recv, ranks in order, what was there last. */
+/* In the accumulator of recv's type, ranks in order, what was there last; rounded once. */
 static void expect(const variant_t *v, int64_t n)
 {
+    pt_dtype_t sum_type = v->recv == PT_F64 ? PT_F64 : PT_F32;
+
     for (int64_t i = 0; i < n; i++) {
         double sum = 0;
         for (int r = 0; r < ranks.size; r++) {
-            double x = value(r, ranks.rank * n + i, v->send);
-            if (v->work == PT_F32)
-                x = (double)(float)x;
-            sum = r == 0 ? x : sum + x;
-            if (v->recv == PT_F32)
-                sum = (double)(float)sum;
+            double x = as(v->work, value(r, ranks.rank * n + i, v->send));
+            sum = as(sum_type, r == 0 ? x : sum + x);
         }
         if (v->accumulate)
-            sum = 0.5 + sum;
-        store(wanted, v->recv, i, sum);
+            sum = as(sum_type, 0.5 + sum);
+        store(wanted, v->recv, i, as(v->recv, sum));
     }
 }
 
@@ -89,6 +129,15 @@ int main(int argc, char **argv)
         {"fp64 inside send", PT_F64, PT_F64, PT_F64, false, true},
         {"fp64 over an fp32 wire", PT_F64, PT_F32, PT_F64, false, false},
         {"fp64 over an fp32 wire, inside send", PT_F64, PT_F32, PT_F64, false, true},
+        {"fp32 over a bf16 wire", PT_F32, PT_BF16, PT_F32, false, false},
+        {"fp32 over a bf16 wire, inside send", PT_F32, PT_BF16, PT_F32, false, true},
+        {"fp32 over a bf16 wire, accumulated", PT_F32, PT_BF16, PT_F32, true, false},
+        {"fp32 over an fp16 wire", PT_F32, PT_F16, PT_F32, false, false},
+        {"bf16", PT_BF16, PT_BF16, PT_BF16, false, false},
+        {"bf16 inside send", PT_BF16, PT_BF16, PT_BF16, false, true},
+        {"bf16 accumulated", PT_BF16, PT_BF16, PT_BF16, true, false},
+        {"fp16 inside send", PT_F16, PT_F16, PT_F16, false, true},
+        {"bf16 into fp32", PT_BF16, PT_BF16, PT_F32, true, false},
     };
     pt_transfer_t host = {.kind = PT_REDUCE_SCATTER};
     pt_request_t *request;

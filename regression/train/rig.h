@@ -7,8 +7,11 @@
 #include "penta/mesh.h"
 #include "penta/model.h"
 #include "penta/optim.h"
+#include "penta/rng.h"
+#include "regression/tap.h"
 
 #include <math.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,8 +29,9 @@ typedef struct rig_choice {
     int recompute_every;
     bool split; /* all B before all W */
     bool gpipe;
-    bool inference; /* no training at all */
-    bool cache;     /* of keys and values, for all sequences */
+    bool inference;    /* no training at all */
+    bool narrow_grads; /* of the type of weights, where that is narrower than fp32 */
+    bool cache;        /* of keys and values, for all sequences */
     int64_t merge_bytes;
     int64_t micro_batch; /* sequences */
     uint64_t seed;
@@ -44,6 +48,7 @@ typedef struct rig {
     pt_schedule_t schedule;
     pt_arena_t arena[PT_CLASS_COUNT];
     int64_t sequences, length, micro_batch;
+    double scale;          /* of the loss; 0: none */
     pt_batch_view_t batch; /* of the whole step */
     pt_tensor_t norm;      /* accumulator */
 } rig_t;
@@ -78,6 +83,45 @@ __attribute__((unused)) static void rig_close(rig_world_t *world)
     pt_engine_destroy(world->engine);
     pt_device_close(world->device);
 }
+
+/* The main of a test: `test` in a world, between set-up and the verdict. */
+__attribute__((unused)) static int rig_main(int *argc, char ***argv,
+                                            void (*test)(rig_world_t *world))
+{
+    rig_world_t world = {0};
+    MPI_Comm comm = MPI_COMM_WORLD;
+
+    MPI_Init(argc, argv);
+    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
+        tap_ok(0, "set-up: %s", pt_error_last()->text);
+        return 1;
+    }
+    test(&world);
+    rig_close(&world);
+    pt_wire_close(world.wire);
+    int failed = tap_done();
+    MPI_Finalize();
+    return failed;
+}
+
+/* 53 random bits; the state counts the draws. */
+__attribute__((unused)) static uint64_t rig_draw(uint64_t *state)
+{
+    return pt_mix64((*state)++) >> 11;
+}
+
+/* Small models with sizes that divide nothing; between the two every switch of the family. Layers,
+ * vocabulary, positions and what else matters are the caller's. */
+#define RIG_LLAMA                                                                      \
+    .hidden = 14, .ffn = 19, .heads = 6, .kv_heads = 2, .head_dim = 8,                 \
+    .norm = PT_NORM_RMS, .activation = PT_ACTIVATION_SWIGLU,                           \
+    .positions = PT_POSITIONS_ROTARY, .norm_eps = 1e-5, .rotary_base = 100,            \
+    .init_std = 0.3
+#define RIG_GPT2                                                                       \
+    .hidden = 12, .ffn = 21, .heads = 3, .kv_heads = 3, .head_dim = 4,                 \
+    .norm = PT_NORM_LAYER, .activation = PT_ACTIVATION_GELU,                           \
+    .positions = PT_POSITIONS_LEARNED, .bias_qkv = true, .bias_all = true,             \
+    .tied = true, .norm_eps = 1e-5, .init_std = 0.3
 
 /* Copies between a host array and a dense device tensor, and waits. */
 __attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x,
@@ -159,12 +203,14 @@ __attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *w
 {
     int micro_batches = (int)(rig->sequences / choice->micro_batch);
     pt_schedule_facts_t facts;
+    pt_dtype_t grad =
+        choice->narrow_grads ? rig->arch.dtype : pt_dtype_accumulator(rig->arch.dtype);
     pt_units_options_t units = {.overlap = true,
                                 .in_flight = 2,
                                 .merge_bytes = choice->merge_bytes,
                                 .weight_dtype = rig->arch.dtype,
-                                .grad_dtype = rig->arch.dtype,
-                                .wire_dtype = rig->arch.dtype};
+                                .grad_dtype = grad,
+                                .wire_dtype = grad};
     pt_model_options_t model = {.micro_batch = choice->micro_batch,
                                 .sequence = rig->length,
                                 .recompute_every = choice->recompute_every,
@@ -206,7 +252,45 @@ __attribute__((unused)) static void rig_destroy(rig_t *rig)
     pt_schedule_destroy(&rig->schedule);
 }
 
+/* Initial weights of a bucket, drawn in full precision and rounded to the type of weights. */
+__attribute__((unused)) static pt_status_t rig_init_bucket(rig_t *rig, int bucket,
+                                                           uint64_t seed)
+{
+    pt_device_t *device = rig->world->device;
+    pt_tensor_t weights = pt_bucket_weights(rig->units, bucket);
+    int64_t count = pt_tensor_count(&weights), bytes = 8 * count;
+    pt_status_t status;
+    void *memory;
+
+    PT_TRY(pt_device_alloc(device, PT_MEMORY_DEVICE, "drawn", bytes, &memory));
+    pt_tensor_t drawn = pt_tensor_1d(memory, pt_dtype_accumulator(weights.dtype),
+                                     PT_MEMORY_DEVICE, count);
+    pt_op_cast_t cast = {.x = drawn, .y = weights};
+    pt_op_fill_t zero = {.x = drawn};
+    PT_TRY_GOTO(done, pt_op_fill(device, rig->world->stream, &zero));
+    PT_TRY_GOTO(done, pt_model_init_bucket(rig->model, bucket, drawn, seed,
+                                           rig->world->stream));
+    PT_TRY_GOTO(done, pt_op_cast(device, rig->world->stream, &cast));
+    PT_TRY_GOTO(done, device->ops->stream_sync(device, rig->world->stream));
+done:
+    pt_device_free(device, PT_MEMORY_DEVICE, memory, bytes);
+    return status;
+}
+
+/* Initial weights of a rig without an optimizer. */
+__attribute__((unused)) static pt_status_t rig_init(rig_t *rig, uint64_t seed)
+{
+    for (int b = 0; b < pt_units_buckets(rig->units); b++)
+        PT_TRY(rig_init_bucket(rig, b, seed));
+    return PT_OK;
+}
+
 /* ---- a step ---- */
+
+__attribute__((unused)) static double rig_scale(const rig_t *rig)
+{
+    return rig->scale > 0 ? rig->scale : 1;
+}
 
 __attribute__((unused)) static pt_status_t rig_load(rig_t *rig, const rig_data_t *data)
 {
@@ -234,7 +318,7 @@ __attribute__((unused)) static pt_status_t rig_load(rig_t *rig, const rig_data_t
                     true));
     batch->step = data->step;
     batch->training = true;
-    batch->loss_scale = 1.0 / (double)valid;
+    batch->loss_scale = rig_scale(rig) / (double)valid;
     return PT_OK;
 }
 
@@ -320,7 +404,7 @@ __attribute__((unused)) static pt_status_t rig_gradients(rig_t *rig,
     pt_alloc_unseal();
     PT_TRY(status);
     PT_TRY(rig_sum(rig, pt_model_loss_accumulator(rig->model), loss));
-    *loss *= rig->batch.loss_scale;
+    *loss *= rig->batch.loss_scale / rig_scale(rig);
     return PT_OK;
 }
 
@@ -336,22 +420,20 @@ __attribute__((unused)) static pt_status_t rig_update(rig_t *rig, int64_t t,
     PT_TRY(rig_copy(rig->world, rig->norm, &zero, true));
     PT_TRY(pt_optim_square_sum(rig->optim, rig->norm, stream));
     PT_TRY(rig_sum(rig, rig->norm, norm));
-    *norm = sqrt(*norm);
-    clip = pt_clip_coefficient(*norm, rig->config->train.clip);
+    *norm = sqrt(*norm) / rig_scale(rig);
+    clip = pt_clip_coefficient(*norm, rig->config->train.clip) / rig_scale(rig);
     return pt_optim_update(rig->optim, t, rig->config->train.lr, clip, stream);
 }
 
-/* A parameter's weights or gradients as doubles; caller's array of its size. */
+/* A dense tensor as doubles; caller's array of its size. */
 __attribute__((unused)) static pt_status_t rig_read(rig_t *rig, pt_tensor_t x,
                                                     double *out)
 {
     int64_t count = pt_tensor_count(&x);
 
-    PT_TRY(
-        rig_copy(rig->world, x, out, false)); /* 8 bytes an element hold either type */
-    if (x.dtype == PT_F32)
-        for (int64_t i = count - 1; i >= 0; i--)
-            out[i] = ((const float *)(const void *)out)[i];
+    PT_TRY(rig_copy(rig->world, x, out, false)); /* 8 bytes an element hold any type */
+    for (int64_t i = count - 1; i >= 0; i--)
+        out[i] = pt_float_get(x.dtype, out, i);
     return PT_OK;
 }
 
@@ -359,13 +441,23 @@ __attribute__((unused)) static pt_status_t rig_write(rig_t *rig, pt_tensor_t x,
                                                      const double *values)
 {
     int64_t count = pt_tensor_count(&x);
-    float narrow[x.dtype == PT_F32 ? count : 1];
+    double room[count];
 
-    if (x.dtype == PT_F64)
-        return rig_copy(rig->world, x, (void *)values, true);
     for (int64_t i = 0; i < count; i++)
-        narrow[i] = (float)values[i];
-    return rig_copy(rig->world, x, narrow, true);
+        pt_float_set(x.dtype, room, i, values[i]);
+    return rig_copy(rig->world, x, room, true);
+}
+
+/* The values that an optimizer updates: master weights, or the weights themselves. Same shape. */
+__attribute__((unused)) static pt_tensor_t rig_master(const rig_t *rig, int param)
+{
+    pt_tensor_t x = pt_units_local_shape(rig->units, param);
+    pt_tensor_t flat = pt_optim_state(rig->optim, PT_STATE_WEIGHT,
+                                      pt_units_bucket_of(rig->units, param));
+
+    x.dtype = flat.dtype;
+    x.data = pt_tensor_slice(flat, 0, pt_units_offset(rig->units, param), 1).data;
+    return x;
 }
 
 #endif

@@ -83,6 +83,67 @@ static void test_elements(void)
     pt_free(config);
 }
 
+static void fetch(const pt_trainer_t *t, pt_tensor_t x, double *out)
+{
+    pt_tensor_t host = x;
+
+    host.data = out;
+    host.memory = PT_MEMORY_HOST;
+    MUST(pt_device_copy(t->device, t->stream, &host, &x));
+    MUST(t->device->ops->stream_sync(t->device, t->stream));
+    for (int64_t i = pt_tensor_count(&x) - 1; i >= 0; i--)
+        out[i] = pt_float_get(x.dtype, out, i);
+}
+
+/* Largest relative difference between what computes and its master; those that fp16 holds with
+ * fewer bits (below 2^-14) apart. */
+static double rounding_error(const pt_trainer_t *t, int param)
+{
+    pt_tensor_t x = pt_units_weight(t->units, param);
+    int64_t count = pt_tensor_count(&x);
+    double *narrow, *master, worst = 0;
+
+    MUST(PT_NEW("weights", count, &narrow));
+    MUST(PT_NEW("masters", count, &master));
+    fetch(t, x, narrow);
+    fetch(t, tt_tensor(t, param, false), master);
+    for (int64_t i = 0; i < count; i++)
+        if (fabs(master[i]) >= 0x1p-14)
+            worst = fmax(worst, fabs(narrow[i] / master[i] - 1));
+    pt_free(narrow);
+    pt_free(master);
+    return worst;
+}
+
+/* Master weights of 16-bit models are those of fp32; what computes is rounded from them. */
+static void test_precisions(const char *name, const char *settings)
+{
+    static const char *const precisions[] = {"train.precision=bf16",
+                                             "train.precision=fp16"};
+    pt_config_t *single = tt_config(settings, "train.precision=fp32");
+    tt_record_t whole = tt_train(single, tt.wire, 0);
+
+    for (int i = 0; i < 2; i++) {
+        pt_config_t *config = tt_config(settings, precisions[i]);
+        pt_trainer_t t;
+        tt_record_t record = {0};
+        double worst = 0;
+
+        MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+        tt_steps(&t, 0, &record);
+        tap_all(record.digest == whole.digest, "%s, %s: master weights as in fp32",
+                name, precisions[i]);
+        for (int p = 0; p < t.table.count; p++)
+            worst = fmax(worst, rounding_error(&t, p));
+        tap_all(worst > 0 && worst <= (i == 0 ? 0x1p-8 : 0x1p-11),
+                "%s, %s: rounded by %.1e of themselves at most", name, precisions[i],
+                worst);
+        pt_trainer_destroy(&t);
+        pt_free(config);
+    }
+    pt_free(single);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
@@ -90,6 +151,8 @@ int main(int argc, char **argv)
     test_ranks("llama", TT_LLAMA "train.precision=fp32 ");
     test_ranks("gpt2", TT_GPT2 "train.precision=fp64 ");
     test_ranks("qwen", TT_QWEN "train.precision=fp32 ");
+    test_precisions("llama", TT_LLAMA);
+    test_precisions("gpt2", TT_GPT2);
     test_elements();
     return tt_finish();
 }

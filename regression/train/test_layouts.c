@@ -1,8 +1,9 @@
-/* TEST np=1,2,3,4,8 backend=cpu timeout=180 */
+/* TEST np=1,2,3,4,8 backend=cpu timeout=300 */
 /* R3 on the data axis: any number of replicas, any micro-batch, batches that they do not divide,
  * replicas without a valid label, give the losses, gradients and weights of one rank with
  * micro-batches of one sequence. Error of a tensor: max|a-b| / max(max|b|, floor), floor the RMS
- * of the whole gradient, or the learning rate for weights. */
+ * of the whole gradient, or the learning rate for weights. In 16 bits: the RMS over all tensors and
+ * steps of the difference between layouts is at most twice that between 16 bits and fp32. */
 #include "regression/train/train_test.h"
 
 enum { STEPS = 5 };
@@ -224,6 +225,83 @@ static void test_slope(const char *name, const char *model)
     pt_free(config);
 }
 
+/* ---- 16 bits ---- */
+
+/* Weights and gradients after each step, one after the other. */
+typedef struct trail {
+    double *weight[STEPS], *gradient[STEPS];
+    int64_t count;
+} trail_t;
+
+static trail_t follow(const pt_config_t *config, pt_wire_t *wire)
+{
+    trail_t trail = {.count = 0};
+    tt_record_t record = {.steps = 0};
+    pt_trainer_t t;
+
+    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &t));
+    for (int i = 0; i < STEPS; i++) {
+        tt_steps(&t, 1, &record);
+        trail.gradient[i] = tt_values(&t, true, &trail.count);
+        trail.weight[i] = tt_values(&t, false, &trail.count);
+    }
+    pt_trainer_destroy(&t);
+    return trail;
+}
+
+static void forget(trail_t *trail)
+{
+    for (int i = 0; i < STEPS; i++) {
+        pt_free(trail->gradient[i]);
+        pt_free(trail->weight[i]);
+    }
+}
+
+static double rms_apart(double *const a[STEPS], double *const b[STEPS], int64_t count)
+{
+    double sum = 0;
+
+    for (int s = 0; s < STEPS; s++)
+        for (int64_t i = 0; i < count; i++)
+            sum += (a[s][i] - b[s][i]) * (a[s][i] - b[s][i]);
+    return isnan(sum) ? INFINITY : sqrt(sum / (double)(STEPS * count));
+}
+
+/* One rank with micro-batches of one sequence in 16 bits and in fp32, and all ranks with others. */
+static void test_narrow(const char *name, const char *model, const char *types)
+{
+    char base[TT_SETTINGS], more[128];
+
+    snprintf(base, sizeof base, "%strain.eps=1e-4 train.lr=0.01 train.global_batch=7 ",
+             model);
+    pt_config_t *single = tt_config(base, "train.micro_batch=1 run.device=cpu");
+    trail_t fp32 = follow(single, tt.serial);
+    snprintf(base + strlen(base), sizeof base - strlen(base), "%s ", types);
+    pt_config_t *config = tt_config(base, "train.micro_batch=1 run.device=cpu");
+    trail_t alone = follow(config, tt.serial);
+    double weight = rms_apart(alone.weight, fp32.weight, fp32.count);
+    double gradient = rms_apart(alone.gradient, fp32.gradient, fp32.count);
+
+    for (int micro = 1; micro <= 4; micro *= 2) {
+        snprintf(more, sizeof more, "train.micro_batch=%d", micro);
+        pt_config_t *other = tt_config(base, more);
+        trail_t together = follow(other, tt.wire);
+        double w = rms_apart(together.weight, alone.weight, fp32.count) / weight;
+        double g = rms_apart(together.gradient, alone.gradient, fp32.count) / gradient;
+
+        tap_all(weight > 0 && gradient > 0 && w <= 2 && g <= 2,
+                "%s, %s, micro-batch %d: of the distance to fp32: weights %.2f, "
+                "gradients %.2f",
+                name, types, micro, w, g);
+        forget(&together);
+        pt_free(other);
+    }
+    forget(&alone);
+    forget(&fp32);
+    pt_free(config);
+    pt_free(single);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
@@ -242,6 +320,13 @@ int main(int argc, char **argv)
         test_batch("samples without labels",
                    TT_QWEN "data.path=stripes.txt data.shuffle=false ", 8, fp32);
     }
+    test_narrow("llama", TT_LLAMA, "train.precision=bf16");
+    test_narrow("gpt2 with dropout", TT_GPT2, "train.precision=bf16");
+    test_narrow("qwen with documents", TT_QWEN,
+                "train.precision=bf16 train.grad_dtype=bf16 train.moments_dtype=bf16");
+    test_narrow("llama", TT_LLAMA, "train.precision=bf16 parallel.reduce_dtype=bf16");
+    test_narrow("llama", TT_LLAMA, "train.precision=fp16");
+    test_narrow("gpt2 with dropout", TT_GPT2, "train.precision=fp16");
     test_bound("fp64", &worst[0]);
     test_bound("fp32", &worst[1]);
     return tt_finish();

@@ -160,6 +160,10 @@ static void test_resume(void)
             strstr(pt_error_last()->text, "data.mask: now  (default), checkpoint 0"),
         "%s", pt_error_last()->text);
     pt_error_clear();
+    tap_all(run("run.dir=parts data.mask=1 data.split=0.9,0.1", &rest) == PT_CONFIG &&
+                strstr(pt_error_last()->text, "another data.mask"),
+            "%s", pt_error_last()->text);
+    pt_error_clear();
     MUST(run("run.dir=parts data.mask=moved data.split=0.9,0.1", &rest));
     tap_all(rest.digest == whole.digest && rest.validation_loss == whole.validation_loss,
             "resumed with the mask at another place it ends with the same bits");

@@ -1,4 +1,4 @@
-/* TEST np=1,2,3 backend=cpu,shadow timeout=180 */
+/* TEST np=1,2,3 backend=cpu,shadow timeout=300 */
 /* R2: every option whose effect is `bits`, at values other than its default, and mixes of them,
  * give the bits of the defaults. R1: so does any numbering of the processes. An option of that
  * effect that this test does not know fails it. */
@@ -183,9 +183,9 @@ static void test_mixes(const char *name, const char *model)
     tap_all(same, "%s: %d mixes of recompute, schedule, units, overlap", name, mixes);
 }
 
-static void test_placement(void)
+static void test_placement(const char *model)
 {
-    pt_config_t *config = tt_config(MODEL, "");
+    pt_config_t *config = tt_config(model, "");
     tt_record_t base = tt_train(config, tt.wire, STEPS), other;
     bool same = true;
 
@@ -206,10 +206,10 @@ static void test_placement(void)
 }
 
 /* The device of tests runs the kernels of the CPU behind staging and late events: same bits. */
-static void test_devices(void)
+static void test_devices(const char *model)
 {
-    pt_config_t *config = tt_config(MODEL, ""),
-                *cpu = tt_config(MODEL, "run.device=cpu");
+    pt_config_t *config = tt_config(model, ""),
+                *cpu = tt_config(model, "run.device=cpu");
     tt_record_t a = tt_train(config, tt.wire, STEPS), b = tt_train(cpu, tt.wire, STEPS);
 
     tap_all(tt_same(&a, &b), "%s as cpu", tt.backend);
@@ -226,7 +226,17 @@ int main(int argc, char **argv)
     test_mixes("llama", TT_LLAMA "train.micro_batch=1 train.precision=fp64 ");
     test_mixes("gpt2", TT_GPT2 "train.micro_batch=1 train.precision=fp32 ");
     test_mixes("qwen", TT_QWEN "train.micro_batch=2 train.global_batch=7 ");
-    test_placement();
-    test_devices();
+    test_mixes("bf16", TT_GPT2 "train.micro_batch=1 train.precision=bf16 ");
+    test_mixes("bf16 in 12 bytes a parameter",
+               TT_QWEN "train.micro_batch=1 train.precision=bf16 train.grad_dtype=bf16 "
+                       "train.moments_dtype=bf16 ");
+    test_mixes("fp16", TT_LLAMA "train.micro_batch=1 train.precision=fp16 "
+                                "parallel.reduce_dtype=bf16 ");
+    test_placement(MODEL);
+    test_placement(MODEL "train.precision=bf16 parallel.reduce_dtype=bf16 ");
+    test_placement(MODEL "train.precision=fp16 ");
+    test_devices(MODEL);
+    test_devices(MODEL "train.precision=bf16 ");
+    test_devices(MODEL "train.precision=fp16 ");
     return tt_finish();
 }

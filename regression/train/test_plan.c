@@ -143,11 +143,63 @@ static void test_by_hand(void)
     pt_free(config);
 }
 
+/* Bytes a parameter of the three settings of mixed precision: 2 + 4 + 4 + 8, gradients of 2, and moments of
+ * 2 each (design: 18, 16, 12). Every tensor is a whole number of 1,024 elements, so nothing is padded. The
+ * wire of gradients takes what it says. */
+static void test_bytes_a_parameter(void)
+{
+    static const struct {
+        const char *settings;
+        int parameter, wire;
+    } kinds[] = {
+        {"train.precision=bf16", 18, 4},
+        {"train.precision=bf16 parallel.reduce_dtype=bf16", 18, 2},
+        {"train.precision=bf16 train.grad_dtype=bf16", 16, 2},
+        {"train.precision=bf16 train.grad_dtype=bf16 train.moments_dtype=bf16", 12, 2},
+        {"train.precision=fp16", 18, 4},
+        {"train.precision=fp32", 16, 4},
+        {"train.precision=fp64", 32, 8},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char more[256];
+        pt_plan_t plan;
+
+        snprintf(more, sizeof more,
+                 "model.hidden=1024 model.ffn=1024 model.heads=16 model.kv_heads=8 "
+                 "model.head_dim=64 model.vocab=3072 model.layers=2 %s",
+                 kinds[i].settings);
+        pt_config_t *config = tt_config(TT_LLAMA, more);
+        MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+        int64_t state = plan.bytes[PT_CLASS_PARAMETERS] +
+                        plan.bytes[PT_CLASS_GRADIENTS] + plan.bytes[PT_CLASS_OPTIMIZER];
+        int64_t padding = (int64_t)4 * 1024 * tt.size * kinds[i].parameter;
+        int64_t sent = plan.parameters * kinds[i].wire / tt.size * (tt.size - 1);
+        int64_t is = plan.step.rows[PT_AXIS_DATA][PT_REDUCE_SCATTER].bytes_sent;
+
+        tap_all(tt.size == 1
+                    ? state == plan.parameters * kinds[i].parameter
+                    : state >= plan.parameters * kinds[i].parameter &&
+                          state <= plan.parameters * kinds[i].parameter + padding,
+                "%s: %d bytes a parameter", kinds[i].settings, kinds[i].parameter);
+        tap_all(is >= sent && is <= sent + padding, "%s: %d bytes a gradient sent",
+                kinds[i].settings, kinds[i].wire);
+        pt_free(config);
+    }
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
     tt_write_corpus("corpus.txt", 20000);
     test_by_hand();
+    test_bytes_a_parameter();
+    test_plan("bf16", TT_LLAMA "train.precision=bf16 ");
+    test_plan("bf16, 12 bytes", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
+                                        "train.moments_dtype=bf16 ");
+    test_plan("fp16, bf16 wire", TT_QWEN "train.precision=fp16 "
+                                         "parallel.reduce_dtype=bf16 ");
+    test_plan("fp32, bf16 wire", TT_LLAMA "parallel.reduce_dtype=bf16 ");
     test_plan("llama", TT_LLAMA);
     test_plan("gpt2", TT_GPT2 "train.precision=fp64 train.global_batch=7 ");
     test_plan("qwen", TT_QWEN "train.micro_batch=1 parallel.recompute=every:2 ");

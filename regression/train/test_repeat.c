@@ -1,4 +1,4 @@
-/* TEST np=1,2,4,8 backend=cpu,shadow timeout=180 */
+/* TEST np=1,2,4,8 backend=cpu,shadow timeout=300 */
 /* The same command twice gives the same bits; stopped after any step and begun again gives what
  * no stop gives: losses, norms, weights, moments, and a metrics file with each step once. */
 #include "regression/train/train_test.h"
@@ -160,5 +160,10 @@ int main(int argc, char **argv)
     test_stops("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     test_over("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     test_lost("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
+    test_repeat("bf16", TT_QWEN "train.precision=bf16 ");
+    test_repeat("fp16", TT_LLAMA "train.precision=fp16 ");
+    test_stops("bf16_12", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
+                                  "train.moments_dtype=bf16 train.global_batch=7 ");
+    test_stops("fp16", TT_QWEN "train.precision=fp16 parallel.reduce_dtype=bf16 ");
     return tt_finish();
 }

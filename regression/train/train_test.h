@@ -251,31 +251,45 @@ __attribute__((unused)) static bool tt_same(const tt_record_t *a, const tt_recor
 
 /* ---- tensors ---- */
 
+/* A parameter's weights as the optimizer has them (masters where there are), or its gradient. */
+__attribute__((unused)) static pt_tensor_t tt_tensor(const pt_trainer_t *t, int param,
+                                                     bool gradient)
+{
+    pt_tensor_t x = pt_units_local_shape(t->units, param);
+    int bucket = pt_units_bucket_of(t->units, param);
+    pt_tensor_t flat = gradient ? pt_bucket_grads(t->units, bucket)
+                                : pt_optim_state(t->optim, PT_STATE_WEIGHT, bucket);
+
+    x.dtype = flat.dtype;
+    x.data = pt_tensor_slice(flat, 0, pt_units_offset(t->units, param), 1).data;
+    return x;
+}
+
 /* All weights or gradients of an open trainer, as doubles, one parameter after the other;
- * caller frees. Gradients: those of the last step. */
+ * caller frees. Gradients: those of the last step, without the loss scale `t->scale`. */
 __attribute__((unused)) static double *tt_values(const pt_trainer_t *t, bool gradients,
                                                  int64_t *count)
 {
-    int64_t at = 0, size = (int64_t)pt_dtype_size(t->arch.dtype);
+    int64_t at = 0;
     double *out;
-    char *raw;
 
     *count = pt_param_table_elements(&t->table);
     MUST(PT_NEW("values", *count, &out));
-    MUST(pt_alloc("raw values", (size_t)*count, (size_t)size, (void **)&raw));
     for (int p = 0; p < t->table.count; p++) {
-        pt_tensor_t x =
-            gradients ? pt_units_grad(t->units, p) : pt_units_weight(t->units, p);
-        pt_tensor_t host =
-            pt_tensor_1d(raw + at * size, x.dtype, PT_MEMORY_HOST, pt_tensor_count(&x));
+        pt_tensor_t x = tt_tensor(t, p, gradients);
+        int64_t n = pt_tensor_count(&x);
+        pt_tensor_t host = x;
 
+        host.data = out + at; /* 8 bytes an element hold any type */
+        host.memory = PT_MEMORY_HOST;
         MUST(pt_device_copy(t->device, t->stream, &host, &x));
-        at += pt_tensor_count(&x);
+        MUST(t->device->ops->stream_sync(t->device, t->stream));
+        for (int64_t i = n - 1; i >= 0; i--)
+            out[at + i] = pt_float_get(x.dtype, out + at, i);
+        for (int64_t i = 0; i < n && gradients; i++)
+            out[at + i] /= t->scale.value;
+        at += n;
     }
-    MUST(t->device->ops->stream_sync(t->device, t->stream));
-    for (int64_t i = 0; i < at; i++)
-        out[i] = size == 8 ? ((double *)(void *)raw)[i] : ((float *)(void *)raw)[i];
-    pt_free(raw);
     return out;
 }
 

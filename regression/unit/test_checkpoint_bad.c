@@ -239,7 +239,7 @@ static void test_datasets(void)
     H5Fclose(file), expect("d4", "has not 1 to 3 dimensions");
     file = edit("d5"),
     put_dataset(file, "/model/x", H5T_STD_I32LE, 1, small, H5P_DEFAULT);
-    H5Fclose(file), expect("d5", "neither fp32 nor fp64");
+    H5Fclose(file), expect("d5", "none of fp64, fp32 and bf16");
     file = edit("d6"), put_dataset(file, "/model/x", H5T_IEEE_F32LE, 2, small, chunked);
     H5Fclose(file), expect("d6", "not stored in one piece");
     file = edit("d7"), put_dataset(file, "/model/x", H5T_IEEE_F32LE, 1, small, outside);
@@ -251,7 +251,7 @@ static void test_datasets(void)
     H5Fclose(file), expect("d9", "unexpected dataset /x");
     file = edit("d10"),
     put_dataset(file, "/model/x", H5T_IEEE_F32BE, 1, small, H5P_DEFAULT);
-    H5Fclose(file), expect("d10", "neither fp32 nor fp64");
+    H5Fclose(file), expect("d10", "none of fp64, fp32 and bf16");
     H5Pclose(chunked), H5Pclose(outside);
 }
 

@@ -1,4 +1,5 @@
 #include "penta/dtype.h"
+#include "penta/float16.h"
 
 static const struct {
     const char *name;
@@ -29,4 +30,26 @@ bool pt_dtype_is_float(pt_dtype_t dtype)
 pt_dtype_t pt_dtype_accumulator(pt_dtype_t dtype)
 {
     return dtypes[dtype].is_float && dtype != PT_F64 ? PT_F32 : dtype;
+}
+
+double pt_float_get(pt_dtype_t dtype, const void *array, int64_t index)
+{
+    switch (dtype) {
+    case PT_F64: return ((const double *)array)[index];
+    case PT_BF16: return (double)pt_bf16_to_f32(((const uint16_t *)array)[index]);
+    case PT_F16: return (double)pt_f16_to_f32(((const uint16_t *)array)[index]);
+    default: return (double)((const float *)array)[index];
+    }
+}
+
+void pt_float_set(pt_dtype_t dtype, void *array, int64_t index, double value)
+{
+    uint16_t *narrow = array;
+
+    switch (dtype) {
+    case PT_F64: ((double *)array)[index] = value; break;
+    case PT_BF16: narrow[index] = pt_f32_to_bf16(pt_f64_to_odd_f32(value)); break;
+    case PT_F16: narrow[index] = pt_f32_to_f16(pt_f64_to_odd_f32(value)); break;
+    default: ((float *)array)[index] = (float)value;
+    }
 }

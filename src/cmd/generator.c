@@ -45,7 +45,8 @@ struct pt_generator {
     pt_arena_t arena[PT_CLASS_COUNT];
     pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [rows] */
     pt_tensor_t logits, host_logits;           /* [texts, vocab] */
-    void *snapshot;                            /* host: one bucket of weights */
+    void *snapshot;                            /* host: one bucket of weights, type A */
+    pt_tensor_t wide; /* device: the same, where weights are narrower; else absent */
 };
 
 /* ---- set-up ------------------------------------------------------------------------------ */
@@ -121,6 +122,7 @@ static pt_status_t layout(pt_generator_t *g)
 {
     pt_arena_t *arena = g->arena;
     int64_t row[2] = {g->texts, g->arch.vocab}, most = 0;
+    pt_dtype_t full = pt_dtype_accumulator(g->arch.dtype);
 
     PT_TRY(pt_units_layout(g->units, &arena[PT_CLASS_PARAMETERS],
                            &arena[PT_CLASS_GRADIENTS], &arena[PT_CLASS_COMMUNICATION]));
@@ -132,15 +134,18 @@ static pt_status_t layout(pt_generator_t *g)
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], inputs[i].staging,
                                inputs[i].dtype, 1, &g->rows, &g->staged[i]));
     }
-    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_ACTIVATIONS], "logits", g->arch.dtype, 2,
-                           row, &g->logits));
-    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "staged logits", g->arch.dtype, 2,
-                           row, &g->host_logits));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_ACTIVATIONS], "logits", full, 2, row,
+                           &g->logits));
+    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "staged logits", full, 2, row,
+                           &g->host_logits));
     for (int b = 0; b < pt_units_buckets(g->units); b++)
         if (pt_bucket_elements(g->units, b) > most)
             most = pt_bucket_elements(g->units, b);
+    if (full != g->arch.dtype)
+        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "weights as stored", full, 1,
+                               &most, &g->wide));
     return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "weights read",
-                         most * (int64_t)pt_dtype_size(g->arch.dtype), &g->snapshot);
+                         most * (int64_t)pt_dtype_size(full), &g->snapshot);
 }
 
 static pt_status_t place(pt_generator_t *g)
@@ -203,12 +208,25 @@ static pt_status_t read_part(pt_generator_t *g, pt_checkpoint_reader_t *reader,
     return PT_OK;
 }
 
+/* To the device, rounded there to the type that computes. */
+static pt_status_t put_weights(pt_generator_t *g, pt_tensor_t weights, pt_tensor_t host)
+{
+    pt_op_cast_t cast = {.y = weights};
+
+    if (weights.dtype == host.dtype)
+        return pt_device_copy(g->device, g->stream, &weights, &host);
+    cast.x = pt_tensor_slice(g->wide, 0, 0, host.shape[0]);
+    PT_TRY(pt_device_copy(g->device, g->stream, &cast.x, &host));
+    return pt_op_cast(g->device, g->stream, &cast);
+}
+
 static pt_status_t read_weights(pt_generator_t *g, pt_checkpoint_reader_t *reader)
 {
     for (int b = 0; b < pt_units_buckets(g->units); b++) {
         pt_tensor_t weights = pt_bucket_weights(g->units, b);
-        pt_tensor_t host = pt_tensor_1d(g->snapshot, weights.dtype, PT_MEMORY_HOST,
-                                        pt_bucket_elements(g->units, b));
+        pt_tensor_t host =
+            pt_tensor_1d(g->snapshot, pt_dtype_accumulator(weights.dtype),
+                         PT_MEMORY_HOST, pt_bucket_elements(g->units, b));
 
         memset(host.data, 0, (size_t)pt_tensor_bytes(&host));
         for (int p = 0; p < g->table.count; p++) {
@@ -217,7 +235,7 @@ static pt_status_t read_weights(pt_generator_t *g, pt_checkpoint_reader_t *reade
             for (int part = 0; part < g->table.params[p].parts; part++)
                 PT_TRY(read_part(g, reader, p, part, host));
         }
-        PT_TRY(pt_device_copy(g->device, g->stream, &weights, &host));
+        PT_TRY(put_weights(g, weights, host));
         PT_TRY(pt_comm_wait_stream(g->engine, g->stream));
     }
     return pt_checkpoint_verify_read(reader);

@@ -30,6 +30,11 @@ static int64_t order_f64(double x)
     return bits < 0 ? -1 - (bits & INT64_MAX) : bits;
 }
 
+static int64_t order_bf16(uint16_t bits)
+{
+    return bits & 0x8000 ? -1 - (int64_t)(bits & 0x7fff) : bits;
+}
+
 static void add_pair(difference_t *sum, double a, double b, int64_t order_a,
                      int64_t order_b)
 {
@@ -50,15 +55,20 @@ static void add_piece(difference_t *sum, pt_dtype_t dtype, const void *a, const 
 {
     const double *a64 = a, *b64 = b;
     const float *a32 = a, *b32 = b;
+    const uint16_t *a16 = a, *b16 = b;
 
     if (memcmp(a, b, (size_t)n * pt_dtype_size(dtype)) == 0)
         return;
     if (dtype == PT_F64)
         for (int64_t i = 0; i < n; i++)
             add_pair(sum, a64[i], b64[i], order_f64(a64[i]), order_f64(b64[i]));
-    else
+    else if (dtype == PT_F32)
         for (int64_t i = 0; i < n; i++)
             add_pair(sum, a32[i], b32[i], order_f32(a32[i]), order_f32(b32[i]));
+    else
+        for (int64_t i = 0; i < n; i++)
+            add_pair(sum, pt_float_get(dtype, a, i), pt_float_get(dtype, b, i),
+                     order_bf16(a16[i]), order_bf16(b16[i]));
 }
 
 typedef struct pair {
@@ -186,6 +196,7 @@ static void diff_header(const pt_checkpoint_header_t *a,
     NUMBER(loss);
     NUMBER(loss_scale);
     INTEGER(loss_scale_good_steps);
+    INTEGER(loss_scale_hysteresis);
     add_values(rows, "digest", pt_inspect_hex(a->digest), pt_inspect_hex(b->digest));
     STRING(precision);
     STRING(build);

@@ -14,12 +14,8 @@ static int64_t count_not_finite(pt_dtype_t dtype, const void *data, int64_t n)
 {
     int64_t count = 0;
 
-    if (dtype == PT_F64)
-        for (int64_t i = 0; i < n; i++)
-            count += !isfinite(((const double *)data)[i]);
-    else
-        for (int64_t i = 0; i < n; i++)
-            count += !isfinite(((const float *)data)[i]);
+    for (int64_t i = 0; i < n; i++)
+        count += !isfinite(pt_float_get(dtype, data, i));
     return count;
 }
 

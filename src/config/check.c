@@ -366,6 +366,7 @@ pt_status_t pt_config_check(const pt_config_t *config)
     PT_TRY(check_parallel(config));
     PT_TRY(check_schedule(config));
     PT_TRY(check_betas(config));
+    PT_TRY(pt_config_check_precision(config));
     PT_TRY(check_data(config));
     PT_TRY(check_run(config));
     return check_sample(config);

@@ -99,6 +99,10 @@ pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropou
 /* Rules of the lists of files. */
 pt_status_t pt_config_check_lists(const pt_config_t *config);
 
+/* ---- precision.c ---- */
+/* What types go together. */
+pt_status_t pt_config_check_precision(const pt_config_t *config);
+
 /* ---- check.c ---- */
 pt_status_t pt_config_check(const pt_config_t *config);
 /* "train.steps=10 (tiny.ini:4)"; returns buffer. */

@@ -22,12 +22,13 @@ pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab,
         memcpy(list[opened].name, name, strlen(name) + 1);
         PT_TRY_GOTO(close, pt_corpus_open_validation(config, vocab, opened,
                                                      &list[opened].corpus));
+        PT_TRY_GOTO(close, pt_corpus_hash(list[opened].corpus, &list[opened].hash));
     }
     *out = list;
     *count = items;
     return PT_OK;
 close:
-    pt_validation_close(list, opened);
+    pt_validation_close(list, items);
     return status;
 }
 

@@ -34,6 +34,14 @@ void pt_block_vector(const pt_model_t *model, pt_block_t *block, int index,
         pt_tensor_1d(NULL, model->arch->dtype, PT_MEMORY_DEVICE, count), false);
 }
 
+void pt_block_gradient(const pt_model_t *model, pt_block_t *block, int index,
+                       pt_keep_t keep, int64_t count)
+{
+    pt_dtype_t dtype = pt_units_grad_dtype(model->units);
+
+    put(block, index, keep, pt_tensor_1d(NULL, dtype, PT_MEMORY_DEVICE, count), false);
+}
+
 static bool starts_group(const pt_model_t *model, const pt_block_t *block)
 {
     return block == model->block || block[-1].group != block->group;

@@ -21,6 +21,10 @@ typedef struct spec {
 
 pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
 {
+    static const pt_dtype_t type_of[] = {[PT_PRECISION_FP64] = PT_F64,
+                                         [PT_PRECISION_FP32] = PT_F32,
+                                         [PT_PRECISION_BF16] = PT_BF16,
+                                         [PT_PRECISION_FP16] = PT_F16};
     int64_t parameters;
 
     *out = (pt_arch_t){
@@ -46,7 +50,7 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
         .rotary_fraction = config->model.rotary_fraction,
         .dropout = config->model.dropout,
         .init_std = config->model.init_std,
-        .dtype = config->train.precision == PT_PRECISION_FP64 ? PT_F64 : PT_F32,
+        .dtype = type_of[config->train.precision],
     };
     PT_CHECK_COMMON(out->layers > 0 && out->hidden > 0 && out->ffn > 0 &&
                         out->heads > 0 && out->kv_heads > 0 && out->head_dim > 0 &&

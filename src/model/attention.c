@@ -44,17 +44,17 @@ static void plan(const pt_model_t *model, pt_block_t *block)
     pt_block_rows(model, block, DO, PT_KEEP_NOTHING, q);
     pt_block_rows(model, block, DQKV, PT_KEEP_GRADIENT, q + 2 * kv);
     pt_block_rows(model, block, DNORMED, PT_KEEP_NOTHING, arch->hidden);
-    pt_block_vector(model, block, DNORM, PT_KEEP_GRADIENT, arch->hidden);
+    pt_block_gradient(model, block, DNORM, PT_KEEP_GRADIENT, arch->hidden);
     if (arch->norm == PT_NORM_LAYER) {
         pt_block_stats(model, block, MEAN, PT_KEEP_B, 0);
-        pt_block_vector(model, block, DNORM_BIAS, PT_KEEP_GRADIENT, arch->hidden);
+        pt_block_gradient(model, block, DNORM_BIAS, PT_KEEP_GRADIENT, arch->hidden);
     }
     if (arch->qk_norm) {
         pt_block_rows(model, block, QK, PT_KEEP_B, q + kv);
         pt_block_stats(model, block, Q_RSTD, PT_KEEP_B, arch->heads);
         pt_block_stats(model, block, K_RSTD, PT_KEEP_B, arch->kv_heads);
-        pt_block_vector(model, block, DQ_NORM, PT_KEEP_GRADIENT, arch->head_dim);
-        pt_block_vector(model, block, DK_NORM, PT_KEEP_GRADIENT, arch->head_dim);
+        pt_block_gradient(model, block, DQ_NORM, PT_KEEP_GRADIENT, arch->head_dim);
+        pt_block_gradient(model, block, DK_NORM, PT_KEEP_GRADIENT, arch->head_dim);
     }
 }
 

@@ -105,7 +105,7 @@ struct pt_model {
     int blocks;
     pt_block_t *block; /* the one chunk */
     pt_region_place_t region[PT_REGIONS];
-    pt_tensor_t cos, sin; /* [sequence, R/2]; absent: learned positions */
+    pt_tensor_t cos, sin; /* A, [sequence, R/2]; absent: learned positions */
     void *op_workspace;   /* scratch of the ops */
     /* [layers, cached sequences, places, K·D], as attention sees them; absent: none */
     pt_tensor_t key_cache, value_cache;
@@ -132,13 +132,15 @@ struct pt_call {
 /* ---- planning: activations.c ---- */
 
 /* A tensor of a block: [rows, cols] in T, [rows] (cols 0) or [rows, cols] in A,
- * [count] in T. */
+ * [count] in T, [count] in the type of gradients. */
 void pt_block_rows(const pt_model_t *model, pt_block_t *block, int index,
                    pt_keep_t keep, int64_t cols);
 void pt_block_stats(const pt_model_t *model, pt_block_t *block, int index,
                     pt_keep_t keep, int64_t cols);
 void pt_block_vector(const pt_model_t *model, pt_block_t *block, int index,
                      pt_keep_t keep, int64_t count);
+void pt_block_gradient(const pt_model_t *model, pt_block_t *block, int index,
+                       pt_keep_t keep, int64_t count);
 /* Regions and offsets of all blocks. Fails: MEMORY on overflow. */
 pt_status_t pt_model_plan_memory(pt_model_t *model);
 pt_status_t pt_model_take_memory(pt_model_t *model, pt_arena_t *activations,
@@ -193,8 +195,5 @@ pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *
 /* rotary.c */
 int64_t pt_rotary_columns(const pt_arch_t *arch); /* R; 0: none */
 pt_status_t pt_rotary_tables(pt_model_t *model, pt_stream_t *stream);
-
-/* init.c: an element of a host buffer, rounded to dtype (fp64 or fp32). */
-void pt_host_store(void *buffer, pt_dtype_t dtype, int64_t index, double value);
 
 #endif

@@ -30,10 +30,10 @@ static void plan(const pt_model_t *model, pt_block_t *block)
     pt_block_rows(model, block, DACTIVE, PT_KEEP_NOTHING, arch->ffn);
     pt_block_rows(model, block, DHIDDEN, PT_KEEP_GRADIENT, wide);
     pt_block_rows(model, block, DNORMED, PT_KEEP_NOTHING, arch->hidden);
-    pt_block_vector(model, block, DNORM, PT_KEEP_GRADIENT, arch->hidden);
+    pt_block_gradient(model, block, DNORM, PT_KEEP_GRADIENT, arch->hidden);
     if (arch->norm == PT_NORM_LAYER) {
         pt_block_stats(model, block, MEAN, PT_KEEP_B, 0);
-        pt_block_vector(model, block, DNORM_BIAS, PT_KEEP_GRADIENT, arch->hidden);
+        pt_block_gradient(model, block, DNORM_BIAS, PT_KEEP_GRADIENT, arch->hidden);
     }
 }
 

@@ -5,7 +5,7 @@
 
 /* Elements of a block of logits, at most (if 64 rows allow). Depends on the
  * vocabulary only: the cut of the head's GEMMs follows from it. */
-#define BLOCK_ELEMENTS (INT64_C(1) << 23)
+#define BLOCK_ELEMENTS (INT64_C(1) << 25)
 enum { ROW_MULTIPLE = 64 };
 
 enum {
@@ -47,9 +47,9 @@ static void plan(const pt_model_t *model, pt_block_t *block)
     if (!model->options.training)
         return;
     pt_block_rows(model, block, DNORMED, PT_KEEP_NOTHING, arch->hidden);
-    pt_block_vector(model, block, DNORM, PT_KEEP_NOTHING, arch->hidden);
+    pt_block_gradient(model, block, DNORM, PT_KEEP_NOTHING, arch->hidden);
     if (arch->norm == PT_NORM_LAYER)
-        pt_block_vector(model, block, DNORM_BIAS, PT_KEEP_NOTHING, arch->hidden);
+        pt_block_gradient(model, block, DNORM_BIAS, PT_KEEP_NOTHING, arch->hidden);
     pt_block_rows(model, block, DX, PT_KEEP_RESULT, arch->hidden);
 }
 

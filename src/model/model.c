@@ -84,10 +84,27 @@ void pt_model_destroy(pt_model_t *model)
     pt_free(model);
 }
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 static int64_t op_workspace_bytes(const pt_model_t *model)
 {
-    int64_t width = model->arch->head_dim;
-    return pt_attention_workspace(model->device, model->arch->dtype, width, width);
+    const pt_arch_t *arch = model->arch;
+    bool narrow = arch->dtype != pt_dtype_accumulator(arch->dtype);
+    bool training = model->options.training;
+    int64_t keys = narrow && training ? model->options.sequence : 0;
+    bool learned = arch->positions == PT_POSITIONS_LEARNED;
+    int64_t rows = larger(arch->vocab, learned ? arch->max_positions : 0);
+    int64_t attention = pt_attention_workspace(model->device, arch->dtype, keys,
+                                               arch->head_dim, arch->head_dim);
+    int64_t bytes = larger(attention, pt_gemm_workspace(arch->dtype));
+
+    return !training
+               ? bytes
+               : larger(bytes, pt_embed_bwd_workspace(pt_units_grad_dtype(model->units),
+                                                      rows, model->rows));
 }
 
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
@@ -96,16 +113,16 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
     const pt_arch_t *arch = model->arch;
     int64_t table[2] = {model->options.sequence, pt_rotary_columns(arch) / 2};
     int64_t words = PT_SUM_WORDS;
+    pt_dtype_t angle = pt_dtype_accumulator(arch->dtype);
 
     PT_TRY(pt_model_take_memory(model, activations, workspace));
     PT_TRY(pt_cache_layout(model, activations));
     PT_TRY(pt_arena_take(workspace, "workspace of ops", op_workspace_bytes(model),
                          &model->op_workspace));
     if (table[1] > 0) {
-        PT_TRY(pt_arena_tensor(workspace, "rotary cosines", arch->dtype, 2, table,
-                               &model->cos));
-        PT_TRY(pt_arena_tensor(workspace, "rotary sines", arch->dtype, 2, table,
-                               &model->sin));
+        PT_TRY(
+            pt_arena_tensor(workspace, "rotary cosines", angle, 2, table, &model->cos));
+        PT_TRY(pt_arena_tensor(workspace, "rotary sines", angle, 2, table, &model->sin));
     }
     PT_TRY(pt_arena_tensor(workspace, "sum of losses", PT_I64, 1, &words,
                            &model->accumulator));
@@ -113,8 +130,9 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
         int token = pt_param_find(model->table, PT_ROLE_TOKEN_EMBEDDING, -1);
         pt_tensor_t shape = pt_units_local_shape(model->units, token);
 
-        PT_TRY(pt_arena_tensor(gradients, "gradient of the tied head", arch->dtype, 2,
-                               shape.shape, &model->tied_grad));
+        PT_TRY(pt_arena_tensor(gradients, "gradient of the tied head",
+                               pt_units_grad_dtype(model->units), 2, shape.shape,
+                               &model->tied_grad));
     }
     return PT_OK;
 }

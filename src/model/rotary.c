@@ -14,14 +14,15 @@ int64_t pt_rotary_columns(const pt_arch_t *arch)
 static void fill_tables(const pt_model_t *model, void *cosines, void *sines)
 {
     const pt_arch_t *arch = model->arch;
+    pt_dtype_t dtype = model->cos.dtype;
     int64_t half = model->cos.shape[1];
 
     for (int64_t i = 0; i < half; i++) {
         double turn = pow(arch->rotary_base, -(double)i / (double)half);
 
         for (int64_t p = 0; p < model->cos.shape[0]; p++) {
-            pt_host_store(cosines, arch->dtype, p * half + i, cos((double)p * turn));
-            pt_host_store(sines, arch->dtype, p * half + i, sin((double)p * turn));
+            pt_float_set(dtype, cosines, p * half + i, cos((double)p * turn));
+            pt_float_set(dtype, sines, p * half + i, sin((double)p * turn));
         }
     }
 }

@@ -64,6 +64,21 @@ static pt_status_t check_float(const pt_checker_t *in, const char *operand,
     return PT_OK;
 }
 
+/* An operand that may be T or A: which of them it is. */
+static pt_status_t check_either(const pt_checker_t *in, const char *operand,
+                                const pt_tensor_t *x, pt_dtype_t t)
+{
+    pt_dtype_t a = pt_dtype_accumulator(t);
+    char text[96];
+    if (x->ndim < 1 || x->ndim > PT_MAX_DIMS)
+        return PT_FAIL(PT_INTERNAL, "%s: %s is missing", in->op, operand);
+    PT_CHECK(x->dtype == t || x->dtype == a, PT_INTERNAL,
+             "%s: %s is %s, expected type %s%s%s", in->op, operand,
+             pt_tensor_text(x, text, sizeof text), pt_dtype_name(t),
+             a == t ? "" : " or ", a == t ? "" : pt_dtype_name(a));
+    return PT_OK;
+}
+
 static pt_status_t check_holds(const pt_checker_t *in, bool holds, const char *condition)
 {
     PT_CHECK(holds, PT_INTERNAL, "%s: violated: %s", in->op, condition);
@@ -81,6 +96,13 @@ static pt_status_t check_holds(const pt_checker_t *in, bool holds, const char *c
 #define DENSE(x, dtype, ...)                                                           \
     SHAPE(x, dtype, __VA_ARGS__);                                                      \
     PT_TRY(check_dense(&in_, #x, &a->x))
+/* The shapes of an operand of type T or A, the type given being T. */
+#define SHAPE_OF_SUM(x, dtype_, ...)                                                   \
+    PT_TRY(check_either(&in_, #x, &a->x, dtype_));                                     \
+    SHAPE(x, a->x.dtype, __VA_ARGS__)
+#define DENSE_OF_SUM(x, dtype_, ...)                                                   \
+    PT_TRY(check_either(&in_, #x, &a->x, dtype_));                                     \
+    DENSE(x, a->x.dtype, __VA_ARGS__)
 /* Same shape and type as a checked operand. */
 #define LIKE(x, other)                                                                 \
     PT_TRY(check(&in_, #x, &a->x, a->other.dtype, a->other.ndim, a->other.shape))
@@ -134,9 +156,9 @@ CHECKS(add)
 CHECKS(gemm)
 {
     BEGIN(gemm);
-    FLOAT(c);
-    pt_dtype_t t = a->c.dtype;
-    SHAPE(c, t, ANY, ANY);
+    FLOAT(a);
+    pt_dtype_t t = a->a.dtype;
+    SHAPE_OF_SUM(c, t, ANY, ANY);
     int64_t rows = a->c.shape[0], cols = a->c.shape[1];
     int64_t depth = a->a.shape[a->trans_a ? 0 : 1];
     SHAPE(a, t, a->trans_a ? depth : rows, a->trans_a ? rows : depth);
@@ -162,7 +184,7 @@ CHECKS(embed_bwd)
     BEGIN(embed_bwd);
     FLOAT(dy);
     SHAPE(dy, a->dy.dtype, ANY, ANY);
-    SHAPE(dtable, a->dy.dtype, ANY, a->dy.shape[1]);
+    SHAPE_OF_SUM(dtable, a->dy.dtype, ANY, a->dy.shape[1]);
     SHAPE(index, PT_I32, a->dy.shape[0]);
     return PT_OK;
 }
@@ -224,9 +246,10 @@ CHECKS(norm_bwd_weight)
     LIKE(x, x);
     PT_TRY(check_norm(&in_, &a->x, &a->mean, &a->rstd, a->kind));
     LIKE(dy, x);
-    DENSE(dweight, a->x.dtype, a->x.shape[a->x.ndim - 1]);
-    if (PRESENT(dbias))
-        DENSE(dbias, a->x.dtype, a->x.shape[a->x.ndim - 1]);
+    DENSE_OF_SUM(dweight, a->x.dtype, a->x.shape[a->x.ndim - 1]);
+    if (PRESENT(dbias)) {
+        DENSE_OF_SUM(dbias, a->x.dtype, a->x.shape[a->x.ndim - 1]);
+    }
     return PT_OK;
 }
 
@@ -244,7 +267,7 @@ CHECKS(bias_bwd)
     BEGIN(bias_bwd);
     FLOAT(dy);
     SHAPE(dy, a->dy.dtype, ANY, ANY);
-    DENSE(dbias, a->dy.dtype, a->dy.shape[1]);
+    DENSE_OF_SUM(dbias, a->dy.dtype, a->dy.shape[1]);
     return PT_OK;
 }
 
@@ -254,7 +277,7 @@ CHECKS(rotary)
     FLOAT(x);
     SHAPE(x, a->x.dtype, ANY, ANY, ANY);
     DENSE(position, PT_I32, a->x.shape[0]);
-    DENSE(cos, a->x.dtype, ANY, ANY);
+    DENSE(cos, pt_dtype_accumulator(a->x.dtype), ANY, ANY);
     LIKE(sin, cos);
     PT_TRY(check_dense(&in_, "sin", &a->sin));
     HOLDS(2 * a->cos.shape[1] <= a->x.shape[2]);
@@ -285,7 +308,7 @@ CHECKS(attention_fwd)
     SHAPE(q, t, ANY, ANY, ANY);
     SHAPE(k, t, ANY, ANY, a->q.shape[2]);
     SHAPE(v, t, a->k.shape[0], a->k.shape[1], ANY);
-    SHAPE(o, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
+    SHAPE_OF_SUM(o, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
     DENSE(lse, pt_dtype_accumulator(t), a->q.shape[0], a->q.shape[1]);
     HOLDS(a->k.shape[1] >= 1 && a->q.shape[1] % a->k.shape[1] == 0);
     PT_TRY(check_seen(in_.op, &a->shape, a->q.shape[0], a->k.shape[0]));
@@ -301,11 +324,11 @@ CHECKS(attention_bwd)
     SHAPE(q, t, ANY, ANY, ANY);
     SHAPE(k, t, ANY, ANY, a->q.shape[2]);
     SHAPE(v, t, a->k.shape[0], a->k.shape[1], ANY);
-    SHAPE(o, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
-    LIKE(do_, o);
-    LIKE(dq, q);
-    LIKE(dk, k);
-    LIKE(dv, v);
+    SHAPE_OF_SUM(o, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
+    SHAPE(do_, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
+    SHAPE_OF_SUM(dq, t, a->q.shape[0], a->q.shape[1], a->q.shape[2]);
+    SHAPE_OF_SUM(dk, t, a->k.shape[0], a->k.shape[1], a->k.shape[2]);
+    SHAPE(dv, a->dk.dtype, a->v.shape[0], a->v.shape[1], a->v.shape[2]);
     DENSE(lse, pt_dtype_accumulator(t), a->q.shape[0], a->q.shape[1]);
     HOLDS(a->k.shape[1] >= 1 && a->q.shape[1] % a->k.shape[1] == 0);
     PT_TRY(check_seen(in_.op, &a->shape, a->q.shape[0], a->k.shape[0]));
@@ -405,7 +428,12 @@ CHECKS(ordered_sum)
     FLOAT(dst);
     DENSE(dst, a->dst.dtype, ANY);
     DENSE(src, a->src.dtype, ANY, a->dst.shape[0]);
-    HOLDS(pt_dtype_size(a->src.dtype) <= pt_dtype_size(a->dst.dtype));
+    pt_dtype_t wide = pt_dtype_accumulator(a->dst.dtype);
+    if (a->dst.dtype != wide) {
+        PT_TRY(check_either(&in_, "src", &a->src, a->dst.dtype));
+    } else {
+        HOLDS(pt_dtype_size(a->src.dtype) <= pt_dtype_size(a->dst.dtype));
+    }
     return PT_OK;
 }
 
@@ -427,18 +455,18 @@ CHECKS(sum_squares)
 CHECKS(adamw)
 {
     BEGIN(adamw);
-    FLOAT(weight);
     FLOAT(grad);
-    DENSE(weight, a->weight.dtype, ANY);
-    DENSE(exp_avg, a->weight.dtype, a->weight.shape[0]);
-    DENSE(exp_avg_sq, a->weight.dtype, a->weight.shape[0]);
-    DENSE(grad, a->grad.dtype, a->weight.shape[0]);
+    pt_dtype_t t = a->grad.dtype;
     if (PRESENT(compute)) {
         FLOAT(compute);
-        DENSE(compute, a->compute.dtype, a->weight.shape[0]);
+        t = a->compute.dtype;
+        DENSE(compute, t, a->weight.shape[0]);
     }
-    HOLDS(pt_dtype_accumulator(a->grad.dtype) == a->weight.dtype);
-    HOLDS(!PRESENT(compute) || a->compute.dtype == a->grad.dtype);
+    DENSE(weight, pt_dtype_accumulator(t), ANY);
+    DENSE_OF_SUM(grad, t, a->weight.shape[0]);
+    pt_dtype_t moments = t == PT_BF16 ? PT_BF16 : pt_dtype_accumulator(t);
+    DENSE_OF_SUM(exp_avg, moments, a->weight.shape[0]);
+    DENSE(exp_avg_sq, a->exp_avg.dtype, a->weight.shape[0]);
     HOLDS(a->t >= 1);
     return PT_OK;
 }

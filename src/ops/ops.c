@@ -1,9 +1,12 @@
 /* The steps of every op: check, plan its scratch, count, run. */
+#include "penta/clock.h"
 #include "src/ops/backend.h"
 #include "src/ops/attention.h"
+#include "src/ops/gemm.h"
 
 /* Names used by the cost expressions of ops.def. */
-#define SZ(t) ((int64_t)pt_dtype_size((t).dtype))
+#define SZ(t)    ((int64_t)pt_dtype_size((t).dtype))
+#define BYTES(t) (pt_tensor_count(&(t)) * SZ(t))
 
 const char *pt_op_name(pt_op_id_t op)
 {
@@ -25,13 +28,35 @@ int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t 
     return forward ? pairs2 * (qk + pv) : pairs2 * (3 * qk + 2 * pv);
 }
 
+/* Keys of a sequence whose dk and dv are summed in scratch. */
+static int64_t narrow_keys(const pt_op_attention_bwd_t *a)
+{
+    return a->dk.dtype != pt_dtype_accumulator(a->dk.dtype)
+               ? a->k.shape[0] / a->shape.sequences
+               : 0;
+}
+
 /* Of the widest user, the CPU: one part for each thread. */
 int64_t pt_attention_workspace(const pt_device_t *device, pt_dtype_t dtype,
-                               int64_t qk_width, int64_t v_width)
+                               int64_t keys, int64_t qk_width, int64_t v_width)
 {
+    pt_dtype_t wide_type = pt_dtype_accumulator(dtype);
     int64_t wide = qk_width > v_width ? qk_width : v_width;
-    int64_t count = pt_attention_scratch_count(wide) * device->threads;
-    return count * (int64_t)pt_dtype_size(pt_dtype_accumulator(dtype));
+    int64_t count = pt_attention_scratch_count(wide, dtype != wide_type, keys);
+    return count * device->threads * (int64_t)pt_dtype_size(wide_type);
+}
+
+int64_t pt_gemm_workspace(pt_dtype_t dtype)
+{
+    int64_t blocks = dtype != pt_dtype_accumulator(dtype) ? 3 : 0;
+    return blocks * PT_GEMM_BLOCK * PT_GEMM_BLOCK * (int64_t)sizeof(float);
+}
+
+/* Chains of rows: an int32 for each row of either. */
+int64_t pt_embed_bwd_workspace(pt_dtype_t table, int64_t table_rows, int64_t rows)
+{
+    bool narrow = table != pt_dtype_accumulator(table);
+    return narrow ? (table_rows + rows) * (int64_t)sizeof(int32_t) : 0;
 }
 
 static pt_status_t need(pt_device_t *device, const pt_stream_t *stream, pt_op_id_t op,
@@ -64,7 +89,9 @@ static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
         count(&device->counts[PT_OP_##name], flops, bytes);                            \
         if (device->dry)                                                               \
             return PT_OK;                                                              \
+        double start = pt_clock_sec();                                                 \
         PT_TRY(device->kernels->name(stream, a));                                      \
+        device->counts[PT_OP_##name].sec += pt_clock_sec() - start;                    \
         return PT_OK;                                                                  \
     }
 #include "src/ops/ops.def"

@@ -44,17 +44,19 @@ void pt_optim_destroy(pt_optim_t *optim)
 
 pt_status_t pt_optim_layout(pt_optim_t *optim, pt_arena_t *optimizer)
 {
+    bool narrow = optim->config->train.moments_dtype == PT_NARROW_BF16;
     for (int b = 0; b < optim->buckets; b++) {
         moments_t *m = &optim->moments[b];
         int64_t count = pt_bucket_updated(optim->units, b).count;
         pt_dtype_t storage = pt_bucket_weights(optim->units, b).dtype;
-        pt_dtype_t dtype = pt_dtype_accumulator(storage);
-        if (dtype != storage)
-            PT_TRY(pt_arena_tensor(optimizer, "master weights", dtype, 1, &count,
+        pt_dtype_t master = pt_dtype_accumulator(storage);
+        pt_dtype_t moment = narrow ? PT_BF16 : master;
+        if (master != storage)
+            PT_TRY(pt_arena_tensor(optimizer, "master weights", master, 1, &count,
                                    &m->master));
-        PT_TRY(pt_arena_tensor(optimizer, "exp_avg", dtype, 1, &count, &m->exp_avg));
-        PT_TRY(
-            pt_arena_tensor(optimizer, "exp_avg_sq", dtype, 1, &count, &m->exp_avg_sq));
+        PT_TRY(pt_arena_tensor(optimizer, "exp_avg", moment, 1, &count, &m->exp_avg));
+        PT_TRY(pt_arena_tensor(optimizer, "exp_avg_sq", moment, 1, &count,
+                               &m->exp_avg_sq));
     }
     return PT_OK;
 }
@@ -83,11 +85,8 @@ pt_status_t pt_optim_reset(pt_optim_t *optim, pt_stream_t *stream)
         moments_t *m = &optim->moments[b];
         PT_TRY(pt_op_fill(optim->device, stream, &(pt_op_fill_t){.x = m->exp_avg}));
         PT_TRY(pt_op_fill(optim->device, stream, &(pt_op_fill_t){.x = m->exp_avg_sq}));
-        if (m->master.data) {
-            pt_tensor_t weights = updated(optim, b, pt_bucket_weights(optim->units, b));
-            pt_op_cast_t cast = {.x = weights, .y = m->master};
-            PT_TRY(pt_op_cast(optim->device, stream, &cast));
-        }
+        if (m->master.data)
+            PT_TRY(pt_op_fill(optim->device, stream, &(pt_op_fill_t){.x = m->master}));
     }
     return PT_OK;
 }

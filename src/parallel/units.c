@@ -194,6 +194,11 @@ pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket)
     return (pt_bucket_range_t){0, units->bucket[bucket].elements};
 }
 
+pt_dtype_t pt_units_grad_dtype(const pt_units_t *units)
+{
+    return units->options.grad_dtype;
+}
+
 pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket)
 {
     return units->bucket[bucket].weights;

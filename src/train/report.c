@@ -126,7 +126,10 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
            run->terminal ? "\r\033[K" : "", step, steps, s->loss, s->lr, s->grad_norm,
            tokens_per_sec, 100 * report_mfu(run, tokens_per_sec),
            100 * s->data_sec / s->step_sec, 100 * s->comm_sec / s->step_sec,
-           pt_text_duration(left, eta, sizeof eta), run->terminal && !last ? "" : "\n");
+           pt_text_duration(left, eta, sizeof eta),
+           s->skipped               ? "  skipped: fp16 overflow\n"
+           : run->terminal && !last ? ""
+                                    : "\n");
     fflush(stdout);
 }
 
@@ -142,6 +145,10 @@ void report_step(run_t *run, const pt_step_result_t *s)
         s->lr, "tokens", (json_int_t)run->trainer.tokens, "tokens_per_s",
         tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec), "step_s", s->step_sec,
         "comm_s", s->comm_sec, "data_s", s->data_sec);
+    if (run->trainer.arch.dtype == PT_F16) {
+        json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
+        json_object_set_new(line, "skipped", json_boolean(s->skipped));
+    }
     if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
         pt_error_warn("metrics of this step are lost");
     bool last = step == run->config->train.steps || s->stop;
@@ -204,6 +211,18 @@ void report_saved(run_t *run, const char *path, double sec)
     fflush(stdout);
 }
 
+/* What took a hundredth of the time or more. */
+static void report_shares(const run_t *run)
+{
+    report_share_t share[REPORT_SHARES];
+    int count = run->train_sec > 0 ? report_time(run, share) : 0;
+    for (int i = 0; i < count && share[i].sec >= 0.01 * run->train_sec; i++)
+        printf("%s %s %.1f %%", i == 0 ? "time of a step:" : ",", share[i].name,
+               100 * share[i].sec / run->train_sec);
+    if (count > 0)
+        printf("\n");
+}
+
 /* ---- end -------------------------------------------------------------------------------------------- */
 
 pt_status_t report_summary(run_t *run, pt_status_t outcome)
@@ -222,6 +241,7 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",
                rate * flops_per_token(run) / ranks * 1e-12);
     }
+    report_shares(run);
     printf("final loss %.6f, digest %016" PRIx64 ", %s: %s\n", run->loss, run->digest,
            pt_text_duration(pt_clock_sec() - run->start_sec, took, sizeof took),
            pt_status_sentence(outcome));

@@ -24,8 +24,8 @@ static int64_t count_parts(const pt_trainer_t *t)
 static void list_tensors(const pt_trainer_t *t, pt_checkpoint_tensor_t *list)
 {
     int64_t n = 0;
-    pt_dtype_t dtype = pt_dtype_accumulator(t->arch.dtype);
     for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
+        pt_dtype_t dtype = pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype;
         for (int p = 0; p < t->table.count; p++) {
             for (int i = 0; i < t->table.params[p].parts; i++) {
                 const pt_part_t *part = &t->table.params[p].part[i];
@@ -54,7 +54,7 @@ typedef struct transfer {
     pt_checkpoint_writer_t *writer;
     pt_checkpoint_reader_t *reader;
     const int *index; /* reader's tensor of kind·parts + ordinal */
-    pt_dtype_t dtype; /* of the states in memory */
+    pt_dtype_t dtype; /* of this kind in memory */
 } transfer_t;
 
 /* This rank's shard of a state, on the device, and the host snapshot of the same size. */
@@ -93,12 +93,12 @@ static pt_status_t read_box(pt_trainer_t *t, const pt_stored_box_t *box, void *s
 static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
 {
     transfer_t x = {.parts = count_parts(t), .writer = writer};
-    x.dtype = pt_dtype_accumulator(t->arch.dtype);
     for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
         x.kind = (pt_state_kind_t)kind;
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
+            x.dtype = host.dtype;
             PT_TRY(pt_device_copy(t->device, t->stream, &host, &device));
             PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
             PT_TRY(pt_train_visit_shard(t, b, write_box, &x));
@@ -112,12 +112,12 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
                                const int *index, int kinds)
 {
     transfer_t x = {.parts = count_parts(t), .reader = reader, .index = index};
-    x.dtype = pt_dtype_accumulator(t->arch.dtype);
     for (int kind = 0; kind < kinds; kind++) {
         x.kind = (pt_state_kind_t)kind;
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
+            x.dtype = host.dtype;
             memset(t->snapshot, 0,
                    (size_t)pt_tensor_bytes(&host)); /* padding stays zero */
             PT_TRY(pt_train_visit_shard(t, b, read_box, &x));
@@ -152,14 +152,17 @@ static void fill_header(const pt_trainer_t *t, double loss,
         .samples = t->step * t->config->train.global_batch,
         .tokens = t->tokens,
         .data_tokens = pt_corpus_tokens(t->corpus),
+        .data_hash = t->data_hash,
         .adam_t = t->t,
         .decay_steps = t->decay_steps,
         .loss = loss,
-        .loss_scale = 1,
+        .loss_scale = t->scale.value,
+        .loss_scale_good_steps = t->scale.good_steps,
+        .loss_scale_hysteresis = t->scale.hysteresis,
     };
     pt_config_value(t->config, PT_OPTION_train_precision, header->precision,
                     sizeof header->precision);
-    pt_train_build_text(header->build, sizeof header->build);
+    pt_train_build_text(t, header->build, sizeof header->build);
     snprintf(header->layout, sizeof header->layout,
              "tensor %d, context %d, pipeline %d, data %d", size[PT_AXIS_TENSOR],
              size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA]);
@@ -242,18 +245,15 @@ pt_status_t pt_train_load_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader
     return pt_train_gather_states(t);
 }
 
-static pt_status_t check_same_text(const pt_trainer_t *t,
-                                   const pt_checkpoint_reader_t *reader,
-                                   const char *path)
+static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
 {
-    int64_t then = pt_checkpoint_header(reader)->data_tokens;
-    int64_t now = pt_corpus_tokens(t->corpus);
-    PT_CHECK_COMMON(
-        then == now, PT_CONFIG,
-        "data.path: the corpus has %lld tokens, when %s was made it had %lld: samples "
-        "would come in another order; give the same files, or start afresh in another "
-        "run.dir",
-        (long long)now, path, (long long)then);
+    double fixed;
+    PT_TRY(pt_config_loss_scale(t->config, &fixed));
+    if (t->arch.dtype == PT_F16)
+        t->scale = pt_loss_scale_resume(
+            fixed, (pt_loss_scale_t){.value = header->loss_scale,
+                                     .good_steps = header->loss_scale_good_steps,
+                                     .hysteresis = header->loss_scale_hysteresis});
     return PT_OK;
 }
 
@@ -279,10 +279,10 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     pt_checkpoint_reader_t *reader = NULL;
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
-    PT_TRY_GOTO(done, pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
-    PT_TRY_GOTO(done, check_same_text(t, reader, path));
+    PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path));
     PT_TRY_GOTO(done, pt_train_load_states(t, reader, path, PT_STATE_KINDS));
     take_header(t, pt_checkpoint_header(reader));
+    PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;
 done:
     pt_checkpoint_close(reader);

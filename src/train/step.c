@@ -13,7 +13,7 @@ static pt_batch_view_t batch_of(const pt_trainer_t *t, const pt_action_t *action
     pt_batch_view_t batch = pt_loader_view(t->loader, action->micro_batch);
     batch.step = t->step;
     batch.training = true;
-    batch.loss_scale = t->valid > 0 ? 1.0 / (double)t->valid : 0;
+    batch.loss_scale = t->valid > 0 ? t->scale.value / (double)t->valid : 0;
     return batch;
 }
 
@@ -93,18 +93,9 @@ static pt_status_t poison(pt_trainer_t *t)
 /* Loss and squared norm, exactly summed, from the device to the host. */
 static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 {
-    pt_tensor_t loss = pt_tensor_slice(t->host_sums, 0, 0, 1);
-    pt_tensor_t norm = pt_tensor_slice(t->host_sums, 0, 1, 1);
-    pt_tensor_t accumulator = pt_model_loss_accumulator(t->model);
+    pt_tensor_t from[2] = {pt_model_loss_accumulator(t->model), t->norm_sum};
     PT_TRY(pt_optim_square_sum(t->optim, t->norm_sum, t->stream));
-    PT_TRY(pt_device_copy(t->device, t->stream, &loss, &accumulator));
-    PT_TRY(pt_device_copy(t->device, t->stream, &norm, &t->norm_sum));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
-    if (t->device->dry)
-        return PT_OK;
-    sums[0] = *(const pt_sum_t *)loss.data;
-    sums[1] = *(const pt_sum_t *)norm.data;
-    return PT_OK;
+    return pt_train_fetch(t, from, 2, sums);
 }
 
 /* The one exchange: loss, norm, N of the next step, stop wishes, worst status. */
@@ -122,18 +113,33 @@ static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
     out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
-    out->grad_norm = sqrt(pt_sum_value(&sums[1]));
+    out->loss_scale = t->scale.value;
+    out->grad_norm = sqrt(pt_sum_value(&sums[1])) / t->scale.value;
     return PT_OK;
+}
+
+/* All ranks have the same loss and norm, so they skip together. */
+static pt_status_t judge(pt_trainer_t *t, pt_step_result_t *out)
+{
+    bool finite = isfinite(out->loss) && isfinite(out->grad_norm);
+    bool hope = finite;
+    if (t->device->dry)
+        return PT_OK;
+    if (t->arch.dtype == PT_F16)
+        hope = pt_loss_scale_next(&t->scale, !finite);
+    out->skipped = !finite;
+    return hope ? PT_OK : pt_train_explain_nonfinite(t, out);
 }
 
 static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
 {
     t->where.phase = PT_PHASE_OPTIMIZER;
-    if (!t->device->dry && !(isfinite(out->loss) && isfinite(out->grad_norm)))
-        return pt_train_explain_nonfinite(t, out->loss, out->grad_norm);
+    PT_TRY(judge(t, out));
     out->lr = pt_learning_rate(t->config, t->decay_steps, t->t + 1);
     double clip = pt_clip_coefficient(out->grad_norm, t->config->train.clip);
-    PT_TRY(pt_optim_update(t->optim, ++t->t, out->lr, clip, t->stream));
+    if (!out->skipped)
+        PT_TRY(pt_optim_update(t->optim, ++t->t, out->lr, clip / out->loss_scale,
+                               t->stream));
     t->step++;
     t->tokens += t->valid;
     out->valid_tokens = t->valid;

@@ -54,6 +54,8 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
     PT_TRY(check_same_isa(t, world));
+    if (!dry)
+        pt_train_warn_of_crowding(t);
     pt_mesh_shape_t shape;
     PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
     return pt_mesh_create(t->engine, &shape, &t->mesh);
@@ -103,18 +105,39 @@ static pt_status_t make_schedule(pt_trainer_t *t)
                              &t->facts);
 }
 
+static pt_dtype_t narrowed(int choice, pt_dtype_t otherwise)
+{
+    return choice == PT_NARROW_BF16   ? PT_BF16
+           : choice == PT_NARROW_FP32 ? PT_F32
+                                      : otherwise;
+}
+
+/* Close to 1, beta2 changes the second moment by less than half of bf16's last place (2^-8). */
+static void warn_of_moments(const pt_trainer_t *t)
+{
+    if (t->config->train.moments_dtype == PT_NARROW_BF16 &&
+        1 - t->config->train.beta2 < ldexp(1, -8))
+        pt_log_root(
+            PT_LOG_WARN,
+            "train.beta2=%g changes bf16 moments too little to be seen, so they "
+            "stay as they are: take train.beta2=0.99 or less, or "
+            "train.moments_dtype=fp32",
+            t->config->train.beta2);
+}
+
 static pt_status_t make_model(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     pt_dtype_t dtype = t->arch.dtype;
+    pt_dtype_t grad = narrowed(c->train.grad_dtype, pt_dtype_accumulator(dtype));
     pt_units_options_t units = {
         .zero = c->parallel.zero,
         .overlap = c->parallel.overlap,
         .in_flight = (int)c->comm.in_flight,
         .merge_bytes = c->parallel.unit_mib * (1 << 20),
         .weight_dtype = dtype,
-        .grad_dtype = dtype,
-        .wire_dtype = dtype,
+        .grad_dtype = grad,
+        .wire_dtype = narrowed(c->parallel.reduce_dtype, grad),
     };
     pt_model_options_t model = {
         .micro_batch = c->train.micro_batch,
@@ -148,6 +171,8 @@ static pt_status_t open_data(pt_trainer_t *t, bool dry)
     PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->arch.vocab, &t->corpus));
     if (!dry)
+        PT_TRY(pt_corpus_hash(t->corpus, &t->data_hash));
+    if (!dry)
         PT_TRY(pt_validation_open(c, t->arch.vocab, &t->validation, &t->validations));
     return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
 }
@@ -155,12 +180,18 @@ static pt_status_t open_data(pt_trainer_t *t, bool dry)
 /* Every rank opened the files itself: on another host, or while they grow, they may be others, and
  * ranks that count samples differently wait for each other for ever. */
 static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
-                                     const pt_corpus_t *corpus)
+                                     const pt_corpus_t *corpus, uint64_t hash)
 {
     int64_t tokens = pt_corpus_tokens(corpus);
     int64_t documents = pt_corpus_documents(corpus);
-    int64_t most[4] = {tokens, -tokens, documents, -documents};
-    PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 4));
+    int64_t half = (int64_t)(hash >> 1);
+    int64_t most[6] = {tokens, -tokens, documents, -documents, half, -half};
+    PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 6));
+    PT_CHECK_COMMON(
+        most[4] == -most[5] || most[0] != -most[1], PT_CONFIG,
+        "%s: the text or its mask is not the same on all ranks, though as long: name "
+        "files that every host sees and nobody writes to",
+        option);
     PT_CHECK_COMMON(most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
                     "%s: not the same corpus on all ranks (%lld to %lld tokens, %lld "
                     "to %lld documents): name files that every host sees and nobody "
@@ -172,9 +203,10 @@ static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
 
 static pt_status_t check_same_data(pt_trainer_t *t)
 {
-    PT_TRY(check_same_corpus(t, "data.path", t->corpus));
+    PT_TRY(check_same_corpus(t, "data.path", t->corpus, t->data_hash));
     for (int i = 0; i < t->validations; i++)
-        PT_TRY(check_same_corpus(t, "data.validation", t->validation[i].corpus));
+        PT_TRY(check_same_corpus(t, "data.validation", t->validation[i].corpus,
+                                 t->validation[i].hash));
     return PT_OK;
 }
 
@@ -235,8 +267,12 @@ static pt_status_t fill(pt_trainer_t *t)
 {
     PT_TRY(pt_units_prepare(t->units, t->stream));
     PT_TRY(pt_model_prepare(t->model, t->stream));
-    PT_TRY(pt_model_init_weights(t->model, (uint64_t)t->config->train.seed, t->stream));
     PT_TRY(pt_optim_reset(t->optim, t->stream));
+    for (int b = 0; b < pt_units_buckets(t->units); b++)
+        PT_TRY(pt_model_init_bucket(t->model, b,
+                                    pt_optim_state(t->optim, PT_STATE_WEIGHT, b),
+                                    (uint64_t)t->config->train.seed, t->stream));
+    PT_TRY(pt_optim_loaded(t->optim, t->stream));
     return pt_comm_wait_stream(t->engine, t->stream);
 }
 
@@ -248,9 +284,19 @@ static pt_status_t make_local(pt_trainer_t *t, pt_trainer_kind_t kind)
     PT_TRY(open_data(t, kind != PT_TRAINER_RUN));
     if (kind != PT_TRAINER_FORECAST) {
         warn_of_padding(t);
+        warn_of_moments(t);
         PT_TRY(pt_train_forecast(t));
     }
     return count(t);
+}
+
+static pt_status_t start_scale(pt_trainer_t *t)
+{
+    double fixed;
+    PT_TRY(pt_config_loss_scale(t->config, &fixed));
+    t->scale = t->arch.dtype == PT_F16 ? pt_loss_scale_start(fixed)
+                                       : (pt_loss_scale_t){.value = 1};
+    return PT_OK;
 }
 
 static pt_status_t place_local(pt_trainer_t *t)
@@ -267,12 +313,15 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &out->arch));
+    PT_TRY_GOTO(fail, start_scale(out));
     PT_TRY_GOTO(fail, pt_param_table_create(&out->arch, &out->table));
     PT_TRY_GOTO(fail, open_machine(out, wire, kind != PT_TRAINER_RUN));
     choose_loading(out);
     status = make_local(out, kind);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
     PT_TRY_GOTO(fail, check_same_data(out));
+    if (kind == PT_TRAINER_RUN)
+        PT_TRY_GOTO(fail, pt_train_look_ahead(out));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);

@@ -6,15 +6,15 @@ static void FN(rotary)(struct pt_stream *stream, const pt_op_rotary_t *a)
     const int32_t *position = a->position.data;
     PT_PARALLEL
     for (int64_t r = 0; r < rows; r++) {
-        const T *cosine = (const T *)a->cos.data + position[r] * half;
-        const T *sine = (const T *)a->sin.data + position[r] * half;
+        const A *cosine = (const A *)a->cos.data + position[r] * half;
+        const A *sine = (const A *)a->sin.data + position[r] * half;
         A sign = a->inverse ? -1 : 1;
         for (int64_t h = 0; h < heads; h++) {
             T *restrict low = (T *)a->x.data + r * a->x.stride[0] + h * a->x.stride[1];
             T *restrict high = low + half;
             for (int64_t i = 0; i < half; i++) {
                 A u = LOAD(low[i]), v = LOAD(high[i]);
-                A cs = LOAD(cosine[i]), sn = sign * LOAD(sine[i]);
+                A cs = cosine[i], sn = sign * sine[i];
                 low[i] = STORE(u * cs - v * sn);
                 high[i] = STORE(v * cs + u * sn);
             }
@@ -30,7 +30,7 @@ static void FN(rotary)(struct pt_stream *stream, const pt_op_rotary_t *a)
 
 static inline A FN(sigmoid)(A x)
 {
-    return 1 / (1 + FN(pt_exp)(-x));
+    return 1 / (1 + OF_A(pt_exp)(-x));
 }
 
 static inline A FN(gelu_gate)(A x)

@@ -76,7 +76,7 @@ static pt_seen_t seen(const pt_attention_shape_t *shape, const pt_queries_t *que
 }
 
 #define PT_BODY "src/ops/cpu/attention_body.h"
-#include "src/ops/cpu/each_type.h"
+#include "src/ops/cpu/each_wide.h"
 
-PT_DISPATCH(attention_fwd, q)
-PT_DISPATCH(attention_bwd, q)
+PT_DISPATCH_WIDE(attention_fwd, q)
+PT_DISPATCH_WIDE(attention_bwd, q)

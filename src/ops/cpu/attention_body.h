@@ -14,51 +14,78 @@ typedef struct FN(scratch) {
     A *q_t, *do_t;       /* [width, QB] */
     A *sum;              /* [QB, width] */
     A *p, *dp, *dropped; /* [keys, QB] */
+    A *rooms[4]; /* [QB or keys, width]: for rows of q, do, k, v that are no A */
+    A *sums[2];  /* [keys of a sequence, width]: dk, dv that are no A */
 } FN(scratch_t);
 
-static FN(scratch_t)
-    FN(scratch_of)(const struct pt_stream *stream, int64_t q_width, int64_t v_width)
+static FN(scratch_t) FN(scratch_of)(const struct pt_stream *stream, int64_t wide,
+                                    bool narrow, int64_t keys)
 {
-    int64_t wide = pt_max(q_width, v_width), part = pt_attention_scratch_count(wide);
+    int64_t part = pt_attention_scratch_count(wide, narrow, keys);
     A *base = (A *)(void *)stream->workspace.memory + pt_thread() * part;
-    A *blocks = base + 3 * wide * QB;
+    A *blocks = base + 3 * wide * QB, *rooms, *sums;
     int64_t block = (int64_t)PT_KEY_BLOCK * QB;
-    return (FN(scratch_t)){.q_t = base,
-                           .do_t = base + wide * QB,
-                           .sum = base + 2 * wide * QB,
-                           .p = blocks,
-                           .dp = blocks + block,
-                           .dropped = blocks + 2 * block};
+    rooms = blocks + 3 * block;
+    sums = rooms + (narrow ? 4 * wide * QB : 0);
+    return (FN(scratch_t)){
+        .q_t = base,
+        .do_t = base + wide * QB,
+        .sum = base + 2 * wide * QB,
+        .p = blocks,
+        .dp = blocks + block,
+        .dropped = blocks + 2 * block,
+        .rooms = {rooms, rooms + wide * QB, rooms + 2 * wide * QB,
+                  rooms + 3 * wide * QB},
+        .sums = {sums, sums + keys * wide},
+    };
 }
 
-/* Pointer to row `row`, head `head` of x [rows, heads, width]. */
+/* Offset of row `row`, head `head` of x [rows, heads, width]. */
 #ifndef HEAD
-#define HEAD(x, row, head)                                                             \
-    ((T *)(x).data + (row) * (x).stride[0] + (head) * (x).stride[1])
+#define HEAD(x, row, head) ((row) * (x).stride[0] + (head) * (x).stride[1])
 #endif
 
+/* Rows of a head as A. */
+typedef struct FN(rows) {
+    const A *data;
+    int64_t row; /* stride */
+} FN(rows_t);
+
+/* Where they are, or widened into `room`. */
+static FN(rows_t) FN(rows_of)(const pt_tensor_t *x, int64_t first, int64_t count,
+                              int64_t head, A *room)
+{
+    int64_t at = HEAD(*x, first, head), row = x->stride[0], width = x->shape[2];
+    if (x->dtype == A_TYPE)
+        return (FN(rows_t)){(const A *)x->data + at, row};
+    for (int64_t i = 0; i < count; i++)
+        WIDEN(x->dtype, PT_ELEMENT(const void, *x, at + i * row), room + i * width,
+              width);
+    return (FN(rows_t)){room, width};
+}
+
 /* to[d, i] = factor·x[i, d]; lanes without a query are 0. */
-static void FN(transpose)(A *to, const T *x, int64_t row, const pt_queries_t *queries,
+static void FN(transpose)(A *to, FN(rows_t) x, const pt_queries_t *queries,
                           int64_t width, A factor)
 {
     for (int64_t d = 0; d < width; d++) {
         for (int64_t i = 0; i < queries->count; i++)
-            to[d * QB + i] = LOAD(x[i * row + d]) * factor;
+            to[d * QB + i] = x.data[i * x.row + d] * factor;
         for (int64_t i = queries->count; i < queries->padded; i++)
             to[d * QB + i] = 0;
     }
 }
 
 /* out[j, i] = k[j]·q[i] for the keys of a block. */
-static void FN(scores)(A *out, const pt_tensor_t *k, const pt_keys_t *keys,
-                       int64_t head, const A *q_t, const pt_queries_t *queries)
+static void FN(scores)(A *out, FN(rows_t) k, int64_t keys, const A *q_t, int64_t width,
+                       const pt_queries_t *queries)
 {
     FN(product)
-    (&(FN(product_t)){.rows = keys->count,
+    (&(FN(product_t)){.rows = keys,
                       .cols = queries->padded,
-                      .depth = k->shape[2],
-                      .a = HEAD(*k, keys->first, head),
-                      .a_row = k->stride[0],
+                      .depth = width,
+                      .a = k.data,
+                      .a_row = k.row,
                       .a_col = 1,
                       .b = q_t,
                       .b_row = QB,
@@ -126,13 +153,13 @@ static void FN(softmax_step)(A *s, int64_t keys, int64_t queries, FN(running_t) 
             maximum[i] = s[j * QB + i] > maximum[i] ? s[j * QB + i] : maximum[i];
     for (int64_t i = 0; i < queries; i++) {
         base[i] = maximum[i] == (A)-INFINITY ? 0 : maximum[i];
-        run->shrink[i] = FN(pt_exp)(run->maximum[i] - base[i]);
+        run->shrink[i] = OF_A(pt_exp)(run->maximum[i] - base[i]);
         run->maximum[i] = maximum[i];
         sum[i] = 0;
     }
     for (int64_t j = 0; j < keys; j++)
         for (int64_t i = 0; i < queries; i++) {
-            A p = FN(pt_exp)(s[j * QB + i] - base[i]);
+            A p = OF_A(pt_exp)(s[j * QB + i] - base[i]);
             s[j * QB + i] = p;
             sum[i] += p;
         }
@@ -142,10 +169,9 @@ static void FN(softmax_step)(A *s, int64_t keys, int64_t queries, FN(running_t) 
 
 /* sum[i] = shrink[i]·sum[i] + p[:, i]·v. */
 static void FN(add_values)(const FN(scratch_t) * x, const FN(running_t) * run,
-                           const pt_tensor_t *v, int64_t head,
-                           const pt_queries_t *queries, const pt_keys_t *keys)
+                           FN(rows_t) v, int64_t width, const pt_queries_t *queries,
+                           const pt_keys_t *keys)
 {
-    int64_t width = v->shape[2];
     for (int64_t i = 0; i < queries->count; i++)
         for (int64_t d = 0; d < width; d++)
             x->sum[i * width + d] *= run->shrink[i];
@@ -156,8 +182,8 @@ static void FN(add_values)(const FN(scratch_t) * x, const FN(running_t) * run,
                       .a = x->p,
                       .a_row = 1,
                       .a_col = QB,
-                      .b = HEAD(*v, keys->first, head),
-                      .b_row = v->stride[0],
+                      .b = v.data,
+                      .b_row = v.row,
                       .c = x->sum,
                       .c_row = width,
                       .accumulate = true});
@@ -171,11 +197,12 @@ static void FN(store_output)(const pt_op_attention_fwd_t *a, const FN(scratch_t)
     for (int64_t i = 0; i < queries->count; i++) {
         int64_t row = queries->first + i;
         A sum = run->sum[i], inverse = sum > 0 || sum != sum ? 1 / sum : 0;
-        T *o = HEAD(a->o, row, head);
+        A *o = x->sum + i * width;
         for (int64_t d = 0; d < width; d++)
-            o[d] = STORE(x->sum[i * width + d] * inverse);
+            o[d] = o[d] * inverse;
+        PUT(&a->o, HEAD(a->o, row, head), o, width, false);
         ((A *)a->lse.data)[row * a->q.shape[1] + head] =
-            sum > 0 || sum != sum ? run->maximum[i] + FN(pt_log)(sum) : (A)-INFINITY;
+            sum > 0 || sum != sum ? run->maximum[i] + OF_A(pt_log)(sum) : (A)-INFINITY;
     }
 }
 
@@ -193,21 +220,25 @@ static void FN(fwd_block)(const pt_op_attention_fwd_t *a, const FN(scratch_t) * 
     }
     memset(x->sum, 0, (size_t)(queries->count * a->v.shape[2]) * sizeof(A));
     FN(transpose)
-    (x->q_t, HEAD(a->q, queries->first, head), a->q.stride[0], queries, a->q.shape[2],
-     (A)a->shape.scale);
+    (x->q_t, FN(rows_of)(&a->q, queries->first, queries->count, head, x->rooms[0]),
+     queries, a->q.shape[2], (A)a->shape.scale);
     for (int64_t from = 0; from < length; from += keys.count) {
         keys = key_block(&a->shape, sequence, length, from);
         pt_seen_t part = seen(&a->shape, queries, &keys);
         if (part == PT_SEEN_NONE)
             continue;
-        FN(scores)(x->p, &a->k, &keys, kv_head, x->q_t, queries);
+        FN(scores)
+        (x->p, FN(rows_of)(&a->k, keys.first, keys.count, kv_head, x->rooms[2]),
+         keys.count, x->q_t, a->q.shape[2], queries);
         if (part == PT_SEEN_SOME)
             FN(mask)(x->p, &a->shape, queries, &keys);
         FN(softmax_step)(x->p, keys.count, queries->padded, &run);
         if (a->dropout.p > 0)
             FN(drop_scores)
         (x->p, x->p, &a->dropout, queries, &keys, a->shape.first_head + head);
-        FN(add_values)(x, &run, &a->v, kv_head, queries, &keys);
+        FN(add_values)
+        (x, &run, FN(rows_of)(&a->v, keys.first, keys.count, kv_head, x->rooms[3]),
+         a->v.shape[2], queries, &keys);
     }
     FN(store_output)(a, x, &run, queries, head);
 }
@@ -217,9 +248,11 @@ static void FN(attention_fwd)(struct pt_stream *stream, const pt_op_attention_fw
     int64_t heads = a->q.shape[1], length = a->q.shape[0] / a->shape.sequences;
     int64_t blocks = (length + QB - 1) / QB,
             tasks = a->shape.sequences * heads * blocks;
+    int64_t wide = pt_max(a->q.shape[2], a->v.shape[2]);
     PT_PARALLEL
     for (int64_t task = 0; task < tasks; task++) {
-        FN(scratch_t) scratch = FN(scratch_of)(stream, a->q.shape[2], a->v.shape[2]);
+        FN(scratch_t)
+        scratch = FN(scratch_of)(stream, wide, a->q.dtype != A_TYPE, 0);
         int64_t block = task % blocks, head = task / blocks % heads;
         int64_t sequence = task / blocks / heads,
                 count = pt_min(QB, length - block * QB);

@@ -2,9 +2,12 @@
 #include "pt_autoconf.h"
 #include "penta/alloc.h"
 #include "src/ops/backend.h"
+#include "src/ops/cpu/matmul.h"
 #include "src/ops/cpu/stream.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,6 +46,7 @@ static pt_status_t cpu_stream_create(pt_device_t *device, pt_stream_t **out)
 {
     PT_TRY(PT_NEW("stream", 1, out));
     (*out)->threads = device->threads;
+    (*out)->matmul = device->state;
     return PT_OK;
 }
 
@@ -102,7 +106,7 @@ static pt_status_t cpu_copy(pt_device_t *device, pt_stream_t *stream, void *to,
 
 static void cpu_close(pt_device_t *device)
 {
-    (void)device;
+    pt_matmul_destroy(device->state);
 }
 
 static const pt_device_ops_t cpu_ops = {
@@ -188,11 +192,36 @@ static void set_blas_threads(int threads)
     }
 }
 
+/* Name and version: its rounding is ours. */
+static void name_blas(char *out, size_t size)
+{
+    static const char *const namers[] = {"openblas_get_config",
+                                         "bli_info_get_version_str"};
+    const char *said = "";
+    for (size_t i = 0; i < sizeof namers / sizeof namers[0] && !*said; i++) {
+        const char *(*ask)(void);
+        *(void **)&ask = dlsym(RTLD_DEFAULT, namers[i]);
+        if (ask)
+            said = ask();
+    }
+    if (strncasecmp(said, PT_BLAS_NAME, strlen(PT_BLAS_NAME)) == 0)
+        snprintf(out, size, "%s", said);
+    else
+        snprintf(out, size, "%s%s%s", PT_BLAS_NAME, *said ? " " : "", said);
+    for (size_t end = strlen(out); end > 0 && out[end - 1] == ' ';)
+        out[--end] = '\0';
+}
+
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
+    struct pt_matmul *matmul = NULL;
     PT_TRY(choose_level(options->isa, device));
+    if (strcmp(device->isa, "v4") == 0)
+        PT_TRY(pt_matmul_create(options->threads, &matmul));
+    device->state = matmul;
     device->ops = &cpu_ops;
     device->threads = options->threads;
     set_blas_threads(options->threads);
+    name_blas(device->library, sizeof device->library);
     return PT_OK;
 }

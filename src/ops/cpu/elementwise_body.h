@@ -1,17 +1,5 @@
 /* elementwise_body.h — see kernel.h; no include guard. */
 
-static void FN(fill)(struct pt_stream *stream, const pt_op_fill_t *a)
-{
-    int64_t rows = pt_rows(&a->x), cols = pt_cols(&a->x);
-    T value = STORE((A)a->value);
-    PT_PARALLEL
-    for (int64_t r = 0; r < rows; r++) {
-        T *x = PT_ROW(T, a->x, r);
-        for (int64_t c = 0; c < cols; c++)
-            x[c] = value;
-    }
-}
-
 static void FN(add)(struct pt_stream *stream, const pt_op_add_t *a)
 {
     int64_t rows = pt_rows(&a->y), cols = pt_cols(&a->y);
@@ -58,9 +46,7 @@ static void FN(bias_bwd)(struct pt_stream *stream, const pt_op_bias_bwd_t *a)
             for (int64_t c = 0; c < width; c++)
                 total[c] += run[c];
         }
-        T *dbias = (T *)a->dbias.data + first;
-        for (int64_t c = 0; c < width; c++)
-            dbias[c] = STORE(LOAD(dbias[c]) + total[c]);
+        PUT(&a->dbias, first, total, width, true);
     }
 }
 

@@ -24,7 +24,7 @@ static void FN(embed_fwd)(struct pt_stream *stream, const pt_op_embed_fwd_t *a)
 }
 
 /* Threads share the columns, so that each element sees its rows in ascending order. */
-static void FN(embed_bwd)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
+static void FN(embed_bwd_wide)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
 {
     int64_t rows = pt_rows(&a->dy), cols = pt_cols(&a->dy);
     int64_t width = stream->threads > 1 ? (cols / stream->threads + 16) & -16 : cols;
@@ -37,9 +37,57 @@ static void FN(embed_bwd)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
             if (at < 0 || at >= a->dtable.shape[0])
                 continue;
             const T *dy = PT_ROW(T, a->dy, r) + first;
-            T *to = PT_ROW(T, a->dtable, at) + first;
+            A *to = PT_ROW(A, a->dtable, at) + first;
             for (int64_t c = 0; c < count; c++)
-                to[c] = STORE(LOAD(to[c]) + LOAD(dy[c]));
+                to[c] += LOAD(dy[c]);
         }
     }
+}
+
+/* The rows of dy that belong to row `at` of the table, summed and added. */
+static void FN(embed_bwd_row)(const pt_op_embed_bwd_t *a, int64_t at, int32_t first_row,
+                              const int32_t *next)
+{
+    enum { BLOCK = 128 };
+    int64_t cols = pt_cols(&a->dy);
+    for (int64_t first = 0; first < cols; first += BLOCK) {
+        int64_t width = pt_min(BLOCK, cols - first);
+        A sum[BLOCK] = {0};
+        for (int32_t r = first_row; r >= 0; r = next[r]) {
+            const T *dy = PT_ROW(T, a->dy, r) + first;
+            for (int64_t c = 0; c < width; c++)
+                sum[c] += LOAD(dy[c]);
+        }
+        PUT(&a->dtable, pt_row_offset(&a->dtable, at) + first, sum, width, true);
+    }
+}
+
+/* A narrow table is rounded once a call: rows of dy by row of the table in chains of ascending
+ * order, head[rows of the table] and next[rows of dy]. */
+static void FN(embed_bwd_narrow)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
+{
+    int64_t table = a->dtable.shape[0];
+    int32_t *head = (int32_t *)(void *)stream->workspace.memory, *next = head + table;
+    const int32_t *index = a->index.data;
+    for (int64_t i = 0; i < table; i++)
+        head[i] = -1;
+    for (int64_t r = pt_rows(&a->dy) - 1; r >= 0; r--) {
+        int64_t at = index[r] - a->first_row;
+        if (at < 0 || at >= table)
+            continue;
+        next[r] = head[at];
+        head[at] = (int32_t)r;
+    }
+    PT_PARALLEL
+    for (int64_t i = 0; i < table; i++)
+        if (head[i] >= 0)
+            FN(embed_bwd_row)(a, i, head[i], next);
+}
+
+static void FN(embed_bwd)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
+{
+    if (a->dtable.dtype == A_TYPE)
+        FN(embed_bwd_wide)(stream, a);
+    else
+        FN(embed_bwd_narrow)(stream, a);
 }

@@ -7,6 +7,7 @@
 #ifndef PT_CPU_KERNEL_H
 #define PT_CPU_KERNEL_H
 
+#include "penta/float16.h"
 #include "penta/ops.h"
 #include "src/ops/cpu/math.h"
 #include "src/ops/cpu/stream.h"
@@ -25,8 +26,33 @@
 #include "src/ops/ops.def"
 #undef PT_OP
 
+/* convert.c: `count` elements between A and any floating type (fp32 holds no fp64). put stores (or
+ * adds to) `count` elements of `to` from `offset` on, T or A, rounding once. */
+enum { PT_CONVERT_CHUNK = 1024 };
+void PT_KERNEL(widen_f64)(pt_dtype_t from, const void *x, double *y, int64_t count);
+void PT_KERNEL(widen_f32)(pt_dtype_t from, const void *x, float *y, int64_t count);
+void PT_KERNEL(narrow_f64)(pt_dtype_t to, const double *x, void *y, int64_t count);
+void PT_KERNEL(narrow_f32)(pt_dtype_t to, const float *x, void *y, int64_t count);
+void PT_KERNEL(put_f64)(const pt_tensor_t *to, int64_t offset, const double *from,
+                        int64_t count, bool add);
+void PT_KERNEL(put_f32)(const pt_tensor_t *to, int64_t offset, const float *from,
+                        int64_t count, bool add);
+
 /* The kernel `op`, for ops in which one operand decides the type. */
 #define PT_DISPATCH(op, operand)                                                       \
+    pt_status_t PT_KERNEL(op)(struct pt_stream * stream, const pt_op_##op##_t *a)      \
+    {                                                                                  \
+        switch (a->operand.dtype) {                                                    \
+        case PT_F64: op##_f64(stream, a); break;                                       \
+        case PT_BF16: op##_bf16(stream, a); break;                                     \
+        case PT_F16: op##_f16(stream, a); break;                                       \
+        default: op##_f32(stream, a);                                                  \
+        }                                                                              \
+        return PT_OK;                                                                  \
+    }
+
+/* The same for bodies of each_wide.h. */
+#define PT_DISPATCH_WIDE(op, operand)                                                  \
     pt_status_t PT_KERNEL(op)(struct pt_stream * stream, const pt_op_##op##_t *a)      \
     {                                                                                  \
         if (a->operand.dtype == PT_F64)                                                \
@@ -45,6 +71,11 @@
 /* The next loop's iterations are shared among the threads of `stream`. */
 #define PT_PARALLEL                                                                    \
     _Pragma("omp parallel for num_threads(stream->threads) if (stream->threads > 1)")
+
+/* The bits of elements. */
+typedef uint64_t __attribute__((may_alias)) bits64_t;
+typedef uint32_t __attribute__((may_alias)) bits32_t;
+typedef uint16_t __attribute__((may_alias)) bits16_t;
 
 /* Which thread of a parallel loop this is. */
 static inline int pt_thread(void)
@@ -91,5 +122,8 @@ static inline int64_t pt_row_offset(const pt_tensor_t *x, int64_t row)
 }
 
 #define PT_ROW(type, x, row) ((type *)(x).data + pt_row_offset(&(x), row))
+/* Address of the element `offset` elements into x, whatever its type. */
+#define PT_ELEMENT(type, x, offset)                                                    \
+    ((type *)(void *)((char *)(x).data + (offset) * (int64_t)pt_dtype_size((x).dtype)))
 
 #endif

@@ -35,23 +35,11 @@ static void FN(softmax_stats)(struct pt_stream *stream, const pt_op_softmax_stat
         int64_t at = label[r] - a->first_col;
         A maximum = FN(row_maximum)(x, cols), sum;
         A base = maximum == (A)-INFINITY ? 0 : maximum;
-        PT_ROW_SUM(sum, cols, FN(pt_exp)(LOAD(x[c]) - base));
+        PT_ROW_SUM(sum, cols, OF_A(pt_exp)(LOAD(x[c]) - base));
         ((A *)a->maximum.data)[r] = maximum;
         ((A *)a->sum.data)[r] = sum;
         ((A *)a->target.data)[r] = at >= 0 && at < cols ? LOAD(x[at]) : 0;
     }
-}
-
-static void FN(cross_entropy_fwd)(struct pt_stream *stream,
-                                  const pt_op_cross_entropy_fwd_t *a)
-{
-    int64_t rows = a->loss.shape[0];
-    const A *maximum = a->maximum.data, *sum = a->sum.data, *target = a->target.data;
-    const uint8_t *mask = a->mask.data;
-    A *loss = a->loss.data;
-    PT_PARALLEL
-    for (int64_t r = 0; r < rows; r++)
-        loss[r] = mask[r] ? maximum[r] + FN(pt_log)(sum[r]) - target[r] : 0;
 }
 
 static void FN(cross_entropy_bwd)(struct pt_stream *stream,
@@ -67,10 +55,11 @@ static void FN(cross_entropy_bwd)(struct pt_stream *stream,
         int64_t real = mask[r] ? cols : 0, at = label[r] - a->first_col;
         A maximum = ((const A *)a->maximum.data)[r];
         A factor = (A)a->scale / ((const A *)a->sum.data)[r];
+        A value = at >= 0 && at < real ? LOAD(x[at]) : 0;
         for (int64_t c = 0; c < real; c++)
-            x[c] = STORE(FN(pt_exp)(LOAD(x[c]) - maximum) * factor);
+            x[c] = STORE(OF_A(pt_exp)(LOAD(x[c]) - maximum) * factor);
         if (at >= 0 && at < real)
-            x[at] = STORE(LOAD(x[at]) - (A)a->scale);
+            x[at] = STORE(OF_A(pt_exp)(value - maximum) * factor - (A)a->scale);
         for (int64_t c = real; c < width; c++)
             x[c] = STORE(0);
     }

@@ -17,7 +17,7 @@ static void FN(norm_fwd)(struct pt_stream *stream, const pt_op_norm_fwd_t *a)
             ((A *)a->mean.data)[r] = mean;
         }
         PT_ROW_SUM(square, cols, (LOAD(x[c]) - mean) * (LOAD(x[c]) - mean));
-        A rstd = 1 / FN(pt_sqrt)(square / (A)cols + (A)a->eps);
+        A rstd = 1 / OF_A(pt_sqrt)(square / (A)cols + (A)a->eps);
         ((A *)a->rstd.data)[r] = rstd;
         if (bias)
             for (int64_t c = 0; c < cols; c++)
@@ -83,11 +83,9 @@ static void FN(norm_weight_columns)(const pt_op_norm_bwd_weight_t *a, int64_t fi
             bias[c] += bias_run[c];
         }
     }
-    T *dweight = (T *)a->dweight.data + first, *dbias = a->dbias.data;
-    for (int64_t c = 0; c < width; c++)
-        dweight[c] = STORE(LOAD(dweight[c]) + weight[c]);
-    for (int64_t c = 0; dbias && c < width; c++)
-        dbias[first + c] = STORE(LOAD(dbias[first + c]) + bias[c]);
+    PUT(&a->dweight, first, weight, width, true);
+    if (a->dbias.data)
+        PUT(&a->dbias, first, bias, width, true);
 }
 
 static void FN(norm_bwd_weight)(struct pt_stream *stream,

@@ -7,7 +7,7 @@ static double FN(block_sum)(const T *x, int64_t n, bool square)
     enum { HALF = PT_SUM_BLOCK / 2 };
     double part[PT_SUM_BLOCK], fold[HALF];
     for (int64_t i = 0; i < n; i++)
-        part[i] = square ? (double)x[i] * (double)x[i] : (double)x[i];
+        part[i] = square ? (double)LOAD(x[i]) * (double)LOAD(x[i]) : (double)LOAD(x[i]);
     for (int64_t i = n; i < PT_SUM_BLOCK; i++)
         part[i] = 0;
     for (int i = 0; i < HALF; i++)

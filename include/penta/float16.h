@@ -1,0 +1,78 @@
+/* float16.h — the two 16-bit floating types (layer: base).
+ *
+ * bf16: 8 bits of exponent as fp32, 7 of fraction; fp16: 5 and 10 (IEEE binary16). Widening is
+ * exact; narrowing goes to the nearest, ties to even, beyond the largest to infinity. NaN stays
+ * NaN: quiet, with sign and the upper bits of its payload. Integer arithmetic without branches:
+ * loops over it are vectorised, and every level gives the same bits (the AVX-512 BF16
+ * instruction would flush subnormal numbers). */
+#ifndef PENTA_FLOAT16_H
+#define PENTA_FLOAT16_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t pt_float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float pt_float_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline float pt_bf16_to_f32(uint16_t x)
+{
+    return pt_float_of_bits((uint32_t)x << 16);
+}
+
+static inline uint16_t pt_f32_to_bf16(float x)
+{
+    uint32_t bits = pt_float_bits(x);
+    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    uint32_t quiet = bits >> 16 | 0x40;
+    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
+}
+
+/* A subnormal number is m·2^-24: its bits behind the exponent of 2^-14, less 2^-14. */
+static inline float pt_f16_to_f32(uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000) << 16, bits = (uint32_t)(x & 0x7fff) << 13;
+    uint32_t normal = bits + ((127 - 15) << 23);
+    uint32_t infinite = bits + ((255 - 31) << 23);
+    float small = pt_float_of_bits(bits + ((127 - 14) << 23)) -
+                  pt_float_of_bits((127 - 14) << 23);
+    uint32_t wide = bits >= 31 << 23 ? infinite : normal;
+    wide = bits < 1 << 23 ? pt_float_bits(small) : wide;
+    return pt_float_of_bits(wide | sign);
+}
+
+/* Below 2^-14 adding 1/2 leaves the number in units of 2^-24 in the low bits, rounded. */
+static inline uint16_t pt_f32_to_f16(float x)
+{
+    uint32_t sign = pt_float_bits(x) & 0x80000000, bits = pt_float_bits(x) ^ sign;
+    uint32_t normal = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
+    uint32_t small = pt_float_bits(pt_float_of_bits(bits) + 0.5f) - pt_float_bits(0.5f);
+    uint32_t quiet = 0x7e00 | (bits >> 13 & 0x1ff);
+    uint32_t narrow = bits < (127 - 14) << 23 ? small : normal;
+    narrow = bits >= (127 + 16) << 23 ? 0x7c00 : narrow;
+    narrow = bits > 0x7f800000 ? quiet : narrow;
+    return (uint16_t)(narrow | sign >> 16);
+}
+
+/* fp64 on its way to 16 bits: fp32 rounded to odd (of the two neighbours the one whose last bit
+ * is 1), so that rounding once more gives what rounding at once would (Boldo, Melquiond 2008). */
+static inline float pt_f64_to_odd_f32(double x)
+{
+    float near = (float)x;
+    uint32_t bits = pt_float_bits(near);
+    double error = (double)near - x, size = x < 0 ? -error : error;
+    uint32_t other = size > 0 ? bits - 1 : bits + 1; /* size: |near| - |x| */
+    return (bits & 1) == 0 && (size > 0 || size < 0) ? pt_float_of_bits(other) : near;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* The rules between train.precision and the types of what is derived from it. */
+#include "src/config/private.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CITE(slot, section, key)                                                       \
+    pt_cite(config, PT_OPTION_##section##_##key, cited[slot], sizeof cited[slot])
+#define FAIL(...) PT_FAIL_COMMON(PT_CONFIG, __VA_ARGS__)
+
+/* fp64 is what the other types are measured against: nothing in it is narrower. */
+static pt_status_t check_double(const pt_config_t *config)
+{
+    static const pt_option_id_t narrow[] = {PT_OPTION_train_grad_dtype,
+                                            PT_OPTION_train_moments_dtype,
+                                            PT_OPTION_parallel_reduce_dtype};
+    char cited[2][PT_CITED];
+
+    for (size_t i = 0; i < sizeof narrow / sizeof narrow[0]; i++)
+        if (*(const int *)pt_option_view(config, pt_option(narrow[i])) != PT_NARROW_AUTO)
+            return FAIL("%s: with %s everything is fp64: leave it out",
+                        pt_cite(config, narrow[i], cited[0], sizeof cited[0]),
+                        CITE(1, train, precision));
+    return PT_OK;
+}
+
+static pt_status_t check_narrow(const pt_config_t *config)
+{
+    bool bf16 = config->train.precision == PT_PRECISION_BF16;
+    char cited[2][PT_CITED];
+
+    if (config->train.grad_dtype == PT_NARROW_BF16 && !bf16)
+        return FAIL("%s with %s: gradients of that precision are added up in fp32: "
+                    "leave it out, or set train.precision=bf16",
+                    CITE(0, train, grad_dtype), CITE(1, train, precision));
+    if (config->train.moments_dtype == PT_NARROW_BF16 && !bf16)
+        return FAIL("%s with %s: moments of that precision are fp32: leave it out, or "
+                    "set train.precision=bf16",
+                    CITE(0, train, moments_dtype), CITE(1, train, precision));
+    if (config->train.grad_dtype == PT_NARROW_BF16 &&
+        config->parallel.reduce_dtype == PT_NARROW_FP32)
+        return FAIL("%s with %s would send twice the bytes for the same bits, since "
+                    "the sum is made in fp32 anyway: leave it out",
+                    CITE(0, parallel, reduce_dtype), CITE(1, train, grad_dtype));
+    return PT_OK;
+}
+
+pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out)
+{
+    const char *text = config->train.loss_scale;
+    double largest = ldexp(1, PT_LOSS_SCALE_BITS), fraction;
+    char cited[1][PT_CITED], nearest[32];
+    int exponent;
+
+    *out = 0;
+    if (strcmp(text, "dynamic") == 0)
+        return PT_OK;
+    if (!pt_text_double(text, out)) {
+        if (pt_nearest_word("dynamic", text, nearest, sizeof nearest))
+            return FAIL("%s: maybe: dynamic?", CITE(0, train, loss_scale));
+        return FAIL("%s: dynamic, or a power of two such as 65536",
+                    CITE(0, train, loss_scale));
+    }
+    /* Dividing by a power of two is exact: norms and updates do not see the scale. */
+    fraction = *out > 0 ? frexp(*out, &exponent) : 0;
+    if (fraction == 0.5 && *out >= 1 && *out <= largest)
+        return PT_OK;
+    if (!(*out >= 1))
+        *out = 1;
+    return FAIL("%s must be a power of two, 1 to 2^%d: nearest is %.0f",
+                CITE(0, train, loss_scale), PT_LOSS_SCALE_BITS,
+                fmin(exp2(round(log2(*out))), largest));
+}
+
+pt_status_t pt_config_check_precision(const pt_config_t *config)
+{
+    double scale;
+    char cited[2][PT_CITED];
+
+    if (config->train.precision == PT_PRECISION_FP64)
+        PT_TRY(check_double(config));
+    PT_TRY(check_narrow(config));
+    PT_TRY(pt_config_loss_scale(config, &scale));
+    if (scale > 0 && config->train.precision != PT_PRECISION_FP16)
+        return FAIL("%s with %s: only fp16 needs a loss scale: leave it out",
+                    CITE(0, train, loss_scale), CITE(1, train, precision));
+    return PT_OK;
+}

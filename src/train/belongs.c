@@ -1,0 +1,88 @@
+#include "src/train/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static pt_status_t check_same_text(const pt_trainer_t *t,
+                                   const pt_checkpoint_header_t *header,
+                                   const char *path)
+{
+    int64_t now = pt_corpus_tokens(t->corpus);
+    PT_CHECK_COMMON(
+        header->data_tokens == now, PT_CONFIG,
+        "data.path: the corpus has %lld tokens, when %s was made it had %lld: samples "
+        "would come in another order; give the same files, or start afresh in another "
+        "run.dir",
+        (long long)now, path, (long long)header->data_tokens);
+    PT_CHECK_COMMON(
+        header->data_hash == t->data_hash, PT_CONFIG,
+        "data.path: the corpus is as long as when %s was made, but another text, or "
+        "has "
+        "another data.mask; give the same files, or start afresh in another run.dir",
+        path);
+    return PT_OK;
+}
+
+pt_status_t pt_train_check_belongs(const pt_trainer_t *t,
+                                   const pt_checkpoint_reader_t *reader,
+                                   const char *path)
+{
+    PT_TRY(pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
+    return check_same_text(t, pt_checkpoint_header(reader), path);
+}
+
+typedef struct view {
+    const pt_trainer_t *trainer;
+    pt_comm_t *alone;
+} view_t;
+
+static pt_status_t look_at(const char *path, void *self)
+{
+    const view_t *view = self;
+    pt_checkpoint_reader_t *reader = NULL;
+    PT_TRY(pt_checkpoint_open(view->alone, path, &reader));
+    pt_status_t status = pt_train_check_belongs(view->trainer, reader, path);
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+/* The first that can be read, in the order of a resume; whoever loads warns of the others. */
+static pt_status_t look_at_newest(view_t *view)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    pt_checkpoint_entry_t found;
+    snprintf(directory, sizeof directory, "%s/checkpoints",
+             view->trainer->config->run.dir);
+    return pt_checkpoint_newest(NULL, directory, NULL, look_at, view, &found);
+}
+
+static pt_status_t look(const pt_trainer_t *t)
+{
+    const char *resume = t->config->checkpoint.resume;
+    pt_wire_t *wire = NULL;
+    pt_engine_t *engine = NULL;
+    pt_engine_options_t options = {.gpu_direct = "auto"};
+    pt_status_t status;
+    if (strcmp(resume, "none") == 0)
+        return PT_OK;
+    PT_TRY(pt_wire_open_serial(&wire));
+    PT_TRY_GOTO(close, pt_engine_create(wire, &options, &engine));
+    view_t view = {t, pt_engine_world(engine)};
+    status =
+        strcmp(resume, "auto") == 0 ? look_at_newest(&view) : look_at(resume, &view);
+    pt_engine_destroy(engine);
+close:
+    pt_wire_close(wire);
+    return status;
+}
+
+pt_status_t pt_train_look_ahead(pt_trainer_t *t)
+{
+    pt_comm_t *world = t->mesh.world;
+    pt_status_t status = pt_comm_rank(world) == 0 ? look(t) : PT_OK;
+    if (status == PT_IO) {
+        pt_error_clear(); /* whoever loads names the damage */
+        status = PT_OK;
+    }
+    return pt_comm_agree(world, status, false);
+}
