@@ -84,10 +84,12 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
                               const char *name); /* -1 */
 /* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
  * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
- * tensor. Fails: IO (also when `dtype` is too narrow). */
+ * tensor. Fails: IO (also when `dtype` is too narrow, unless rounding is allowed). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host);
+/* From here on a narrower type gets the nearest numbers: for weights to begin with, not to resume. Local. */
+void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader);
 /* Collective: compares the digests of what was read (each element by exactly one rank) with the stored
  * ones. Fails: IO, naming the first tensor that differs. */
 pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader);

@@ -146,6 +146,36 @@ static void test_precision(const char *model, uint64_t digest)
     open_from(model, "train.init_from=double.h5", tt.wire, &trainer, &initial);
     tap_all(initial.digest == digest, "and back in single precision the first one");
     close_from(&trainer);
+    open_from(model, FROM "train.precision=bf16", tt.wire, &trainer, &initial);
+    tap_all(initial.digest == digest, "master weights of bf16 are those of the file");
+    close_from(&trainer);
+}
+
+/* What fp32 does not hold is rounded to the nearest. */
+static void test_rounding(const char *model)
+{
+    pt_config_t *config = tt_config(model, "train.precision=fp64");
+    pt_trainer_t exact, rounded;
+    pt_initial_t initial;
+    uint64_t written;
+    int64_t count, wrong = 0, changed = 0;
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &exact));
+    tt_record_t record = {0};
+    tt_steps(&exact, 2, &record);
+    MUST(pt_train_save(&exact, "exact.h5", 0, &written));
+    double *from = tt_values(&exact, false, &count);
+    open_from(model, "train.init_from=exact.h5", tt.wire, &rounded, &initial);
+    double *to = tt_values(&rounded, false, &count);
+    for (int64_t i = 0; i < count; i++) {
+        wrong += to[i] != (double)(float)from[i];
+        changed += to[i] != from[i];
+    }
+    tap_all(wrong == 0 && changed > count / 2, "weights of fp64 are rounded to fp32");
+    pt_free(from);
+    pt_free(to);
+    close_from(&rounded);
+    close_from(&exact);
 }
 
 /* As somebody would strip one to pass it on. */
@@ -263,6 +293,7 @@ int main(int argc, char **argv)
     test_layouts(TT_LLAMA);
     test_run(TT_LLAMA, source.digest);
     test_precision(TT_LLAMA, source.digest);
+    test_rounding(TT_LLAMA);
     test_weights_only(TT_LLAMA);
     test_directory(TT_LLAMA);
     test_bad();

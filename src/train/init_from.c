@@ -92,6 +92,7 @@ static pt_status_t take_file(const char *path, void *self)
     PT_TRY_GOTO(close, check_tensors(t, reader, path));
     PT_TRY_GOTO(close,
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
+    pt_checkpoint_allow_rounding(reader);
     PT_TRY_GOTO(close, pt_train_load_states(t, reader, path, PT_STATE_WEIGHT + 1));
     tell_of_rounding(t, path, pt_checkpoint_header(reader)->precision);
     source->out->step = pt_checkpoint_header(reader)->step;
