@@ -18,13 +18,21 @@ typedef struct field {
 
 /* All integers are counts: a negative one is a defect. */
 static const field_t fields[] = {
-    FIELD(step, INT64),        FIELD(samples, INT64),
-    FIELD(tokens, INT64),      FIELD(adam_t, INT64),
-    FIELD(data_tokens, INT64), FIELD(data_hash, UINT64),
-    FIELD(decay_steps, INT64), FIELD(loss, DOUBLE),
-    FIELD(loss_scale, DOUBLE), FIELD(loss_scale_good_steps, INT64),
-    FIELD(loss_scale_hysteresis, INT64), FIELD(digest, UINT64),     FIELD(precision, STRING),
-    FIELD(build, STRING),      FIELD(layout, STRING),
+    FIELD(step, INT64),
+    FIELD(samples, INT64),
+    FIELD(tokens, INT64),
+    FIELD(adam_t, INT64),
+    FIELD(data_tokens, INT64),
+    FIELD(data_hash, UINT64),
+    FIELD(decay_steps, INT64),
+    FIELD(loss, DOUBLE),
+    FIELD(loss_scale, DOUBLE),
+    FIELD(loss_scale_good_steps, INT64),
+    FIELD(loss_scale_hysteresis, INT64),
+    FIELD(digest, UINT64),
+    FIELD(precision, STRING),
+    FIELD(build, STRING),
+    FIELD(layout, STRING),
 };
 
 /* Not in files of versions without fp16, which are read all the same. */
