@@ -45,8 +45,9 @@ typedef struct pt_op_add {
 /* c[M,N] = op(a)·op(b), or (+=); op transposes when asked. a, b, c are 2-D with any row stride.
  * c: T or A. Accumulation in A. One op is one BLAS call: cutting it, or its number of threads, may change
  * bits, so callers fix the cut. The CPU multiplies bf16 where its level is v4, the processor has
- * AVX-512 BF16 and the build oneDNN; else, and fp16 always, by blocks of at most 512 in each
- * dimension converted to fp32, the blocks of the depth added up in ascending order. */
+ * AVX-512 BF16 and the build oneDNN (subnormal operands count as zero there); else, and fp16 always,
+ * by blocks of at most 512 in each dimension converted to fp32, those of the depth added in
+ * ascending order. */
 typedef struct pt_op_gemm {
     pt_tensor_t a, b, c;
     bool trans_a, trans_b, accumulate;

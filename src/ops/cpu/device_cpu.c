@@ -2,6 +2,7 @@
 #include "pt_autoconf.h"
 #include "penta/alloc.h"
 #include "src/ops/backend.h"
+#include "src/ops/cpu/matmul.h"
 #include "src/ops/cpu/stream.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static pt_status_t cpu_stream_create(pt_device_t *device, pt_stream_t **out)
 {
     PT_TRY(PT_NEW("stream", 1, out));
     (*out)->threads = device->threads;
+    (*out)->matmul = device->state;
     return PT_OK;
 }
 
@@ -102,7 +104,7 @@ static pt_status_t cpu_copy(pt_device_t *device, pt_stream_t *stream, void *to,
 
 static void cpu_close(pt_device_t *device)
 {
-    (void)device;
+    pt_matmul_destroy(device->state);
 }
 
 static const pt_device_ops_t cpu_ops = {
@@ -190,7 +192,11 @@ static void set_blas_threads(int threads)
 
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
+    struct pt_matmul *matmul = NULL;
     PT_TRY(choose_level(options->isa, device));
+    if (strcmp(device->isa, "v4") == 0)
+        PT_TRY(pt_matmul_create(options->threads, &matmul));
+    device->state = matmul;
     device->ops = &cpu_ops;
     device->threads = options->threads;
     set_blas_threads(options->threads);

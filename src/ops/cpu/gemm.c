@@ -1,6 +1,7 @@
-/* One op, one BLAS call, or one for each block where operands are converted first. */
+/* One op, one BLAS call; narrow operands that no library takes are converted, block by block. */
 #include "pt_autoconf.h"
 #include "src/ops/cpu/kernel.h"
+#include "src/ops/cpu/matmul.h"
 #include "src/ops/gemm.h"
 #include <limits.h>
 #include PT_CBLAS_HEADER
@@ -31,60 +32,107 @@ static void multiply(const pt_op_gemm_t *a, pt_sizes_t size)
                     a->c.data, ldc);
 }
 
-/* Rows [row, row + rows) and columns [col, col + cols) of x as fp32 in `room`. */
-static pt_tensor_t widened(struct pt_stream *stream, pt_tensor_t x,
-                           const int64_t row[2], const int64_t col[2], float *room)
+/* Rows row[0] … row[0] + row[1] - 1 of x, columns alike. */
+static pt_tensor_t part_of(pt_tensor_t x, const int64_t row[2], const int64_t col[2])
 {
-    x = pt_tensor_slice(pt_tensor_slice(x, 0, row[0], row[1]), 1, col[0], col[1]);
-    PT_PARALLEL
-    for (int64_t r = 0; r < x.shape[0]; r++)
-        PT_KERNEL(widen_f32)
-    (x.dtype, PT_ELEMENT(const void, x, r *x.stride[0]), room + r * x.shape[1],
-     x.shape[1]);
-    return pt_tensor_2d(room, PT_F32, PT_MEMORY_DEVICE, x.shape[0], x.shape[1]);
+    return pt_tensor_slice(pt_tensor_slice(x, 0, row[0], row[1]), 1, col[0], col[1]);
 }
 
-/* Rows `row` and columns `col` of c, the depth in blocks. */
-static void convert_block(struct pt_stream *stream, const pt_op_gemm_t *a,
-                          const int64_t row[2], const int64_t col[2], int64_t depth)
+/* That part of an operand, transposed or not. */
+static pt_tensor_t operand(const pt_tensor_t *x, bool trans, const int64_t row[2],
+                           const int64_t col[2])
+{
+    return part_of(*x, trans ? col : row, trans ? row : col);
+}
+
+/* x as fp32 in `room`. */
+static pt_tensor_t widened(struct pt_stream *stream, pt_tensor_t x, float *room)
+{
+    int64_t cols = x.shape[1];
+    PT_PARALLEL
+    for (int64_t r = 0; r < x.shape[0]; r++) {
+        const void *from = PT_ELEMENT(const void, x, r *x.stride[0]);
+        PT_KERNEL(widen_f32)(x.dtype, from, room + r * cols, cols);
+    }
+    return pt_tensor_2d(room, PT_F32, PT_MEMORY_DEVICE, x.shape[0], cols);
+}
+
+/* to (+=) from, rounded. */
+static void narrow(struct pt_stream *stream, const pt_tensor_t *to,
+                   const pt_tensor_t *from, bool add)
+{
+    int64_t cols = from->shape[1];
+    PT_PARALLEL
+    for (int64_t r = 0; r < from->shape[0]; r++)
+        PT_KERNEL(put_f32)
+    (to, r * to->stride[0], (const float *)from->data + r * cols, cols, add);
+}
+
+/* c of type fp32, the depth in blocks. */
+static void convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                 int64_t depth)
 {
     float *room = (float *)(void *)stream->workspace.memory;
-    const int64_t block = (int64_t)PT_GEMM_BLOCK * PT_GEMM_BLOCK;
-    pt_tensor_t c = pt_tensor_slice(a->c, 0, row[0], row[1]);
-    pt_op_gemm_t part = {.trans_a = a->trans_a, .trans_b = a->trans_b};
-    bool narrow = a->c.dtype != PT_F32;
+    const int64_t row[2] = {0, a->c.shape[0]}, col[2] = {0, a->c.shape[1]};
+    pt_op_gemm_t part = *a;
 
-    c = pt_tensor_slice(c, 1, col[0], col[1]);
-    part.c = c;
-    if (narrow)
-        part.c =
-            pt_tensor_2d(room + 2 * block, PT_F32, PT_MEMORY_DEVICE, row[1], col[1]);
-    part.accumulate = a->accumulate && !narrow;
     for (int64_t from = 0; from < depth; from += PT_GEMM_BLOCK) {
         const int64_t deep[2] = {from, pt_min(PT_GEMM_BLOCK, depth - from)};
-        part.a = widened(stream, a->a, a->trans_a ? deep : row, a->trans_a ? row : deep,
-                         room);
-        part.b = widened(stream, a->b, a->trans_b ? col : deep, a->trans_b ? deep : col,
-                         room + block);
+        part.a = widened(stream, operand(&a->a, a->trans_a, row, deep), room);
+        part.b = widened(stream, operand(&a->b, a->trans_b, deep, col),
+                         room + PT_GEMM_BLOCK * PT_GEMM_BLOCK);
         multiply(&part, (pt_sizes_t){row[1], col[1], deep[1]});
         part.accumulate = true;
     }
-    if (narrow)
-        for (int64_t r = 0; r < row[1]; r++)
-            PT_KERNEL(put_f32)
-    (&c, r * c.stride[0], (const float *)part.c.data + r * col[1], col[1],
-     a->accumulate);
 }
 
-static void convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a,
-                                 pt_sizes_t size)
+static pt_status_t try_bf16(struct pt_stream *stream, const pt_op_gemm_t *a, bool *done)
 {
-    for (int64_t i = 0; i < size.m; i += PT_GEMM_BLOCK)
+    *done = false;
+    if (stream->matmul && a->a.dtype == PT_BF16)
+        PT_TRY(pt_matmul_run(stream->matmul, a, done));
+    return PT_OK;
+}
+
+/* One block of c: in fp32, in the workspace where c is not. */
+static pt_status_t multiply_block(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                  int64_t depth)
+{
+    pt_op_gemm_t wide = *a;
+    bool is_narrow = a->c.dtype != PT_F32, done = false;
+
+    if (is_narrow) {
+        float *room = (float *)(void *)stream->workspace.memory;
+        wide.c = pt_tensor_2d(room + 2 * PT_GEMM_BLOCK * PT_GEMM_BLOCK, PT_F32,
+                              PT_MEMORY_DEVICE, a->c.shape[0], a->c.shape[1]);
+        wide.accumulate = false;
+    }
+    PT_TRY(try_bf16(stream, &wide, &done));
+    if (!done)
+        convert_and_multiply(stream, &wide, depth);
+    if (is_narrow)
+        narrow(stream, &a->c, &wide.c, a->accumulate);
+    return PT_OK;
+}
+
+static pt_status_t multiply_narrow(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                   pt_sizes_t size)
+{
+    const int64_t deep[2] = {0, size.k};
+    bool done = false;
+
+    PT_TRY(try_bf16(stream, a, &done));
+    for (int64_t i = 0; !done && i < size.m; i += PT_GEMM_BLOCK)
         for (int64_t j = 0; j < size.n; j += PT_GEMM_BLOCK) {
             const int64_t row[2] = {i, pt_min(PT_GEMM_BLOCK, size.m - i)};
             const int64_t col[2] = {j, pt_min(PT_GEMM_BLOCK, size.n - j)};
-            convert_block(stream, a, row, col, size.k);
+            pt_op_gemm_t block = *a;
+            block.a = operand(&a->a, a->trans_a, row, deep);
+            block.b = operand(&a->b, a->trans_b, deep, col);
+            block.c = part_of(a->c, row, col);
+            PT_TRY(multiply_block(stream, &block, size.k));
         }
+    return PT_OK;
 }
 
 pt_status_t PT_KERNEL(gemm)(struct pt_stream *stream, const pt_op_gemm_t *a)
@@ -105,8 +153,7 @@ pt_status_t PT_KERNEL(gemm)(struct pt_stream *stream, const pt_op_gemm_t *a)
         return a->accumulate ? PT_OK : PT_KERNEL(fill)(stream, &zero);
     }
     if (a->a.dtype == PT_BF16 || a->a.dtype == PT_F16)
-        convert_and_multiply(stream, a, size);
-    else
-        multiply(a, size);
+        return multiply_narrow(stream, a, size);
+    multiply(a, size);
     return PT_OK;
 }

@@ -7,6 +7,7 @@
 struct pt_stream {
     pt_workspace_t workspace;
     int threads;
+    struct pt_matmul *matmul; /* of the device; NULL: see matmul.h */
 };
 
 #endif

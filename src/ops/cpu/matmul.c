@@ -1,0 +1,328 @@
+#include "src/ops/cpu/matmul.h"
+#include "pt_autoconf.h"
+
+#if defined(HAVE_DNNL) && defined(__x86_64__)
+#include "penta/alloc.h"
+#include "penta/rng.h"
+#include <dnnl.h>
+#include <omp.h>
+#include <string.h>
+
+/* The table is a hash of SETS × WAYS products; a full set loses its first one. */
+enum { SETS = 128, WAYS = 8 };
+enum { SOURCE, WEIGHTS, RESULT, OPERANDS };
+
+typedef struct product_key {
+    int64_t rows, cols, depth, stride[OPERANDS];
+    int64_t trans_a, trans_b, accumulate, narrow;
+} product_key_t;
+
+typedef struct product {
+    bool used;
+    product_key_t key;
+    dnnl_primitive_t primitive; /* NULL: oneDNN has no good way */
+    dnnl_memory_t memory[OPERANDS];
+} product_t;
+
+struct pt_matmul {
+    int threads;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    product_t products[SETS][WAYS];
+};
+
+static pt_status_t check(dnnl_status_t status, const char *call)
+{
+    PT_CHECK(status == dnnl_success, PT_INTERNAL, "oneDNN: %s failed with status %d",
+             call, (int)status);
+    return PT_OK;
+}
+#define DNNL(call) PT_TRY(check((call), #call))
+
+static void clear(product_t *product)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (product->memory[i])
+            (void)dnnl_memory_destroy(product->memory[i]);
+    if (product->primitive)
+        (void)dnnl_primitive_destroy(product->primitive);
+    *product = (product_t){0};
+}
+
+pt_status_t pt_matmul_create(int threads, struct pt_matmul **out)
+{
+    struct pt_matmul *matmul = NULL;
+    pt_status_t status = PT_OK;
+
+    *out = NULL;
+    if (!__builtin_cpu_supports("avx512bf16"))
+        return PT_OK;
+    PT_TRY(PT_NEW("bf16 products", 1, &matmul));
+    matmul->threads = threads;
+    PT_TRY_GOTO(destroy, check(dnnl_engine_create(&matmul->engine, dnnl_cpu, 0),
+                               "dnnl_engine_create"));
+    PT_TRY_GOTO(destroy, check(dnnl_stream_create(&matmul->stream, matmul->engine,
+                                                  dnnl_stream_in_order),
+                               "dnnl_stream_create"));
+    *out = matmul;
+    return PT_OK;
+destroy:
+    pt_matmul_destroy(matmul);
+    return status;
+}
+
+void pt_matmul_destroy(struct pt_matmul *matmul)
+{
+    if (!matmul)
+        return;
+    for (int i = 0; i < SETS; i++)
+        for (int j = 0; j < WAYS; j++)
+            clear(&matmul->products[i][j]);
+    if (matmul->stream)
+        (void)dnnl_stream_destroy(matmul->stream);
+    if (matmul->engine)
+        (void)dnnl_engine_destroy(matmul->engine);
+    pt_free(matmul);
+}
+
+/* A matrix of one row may carry any stride. */
+static int64_t leading(const pt_tensor_t *x)
+{
+    return x->shape[0] > 1 ? x->stride[0] : x->shape[1];
+}
+
+static product_key_t key_of(const pt_op_gemm_t *a)
+{
+    return (product_key_t){.rows = a->c.shape[0],
+                           .cols = a->c.shape[1],
+                           .depth = a->a.shape[a->trans_a ? 0 : 1],
+                           .stride = {leading(&a->a), leading(&a->b), leading(&a->c)},
+                           .trans_a = a->trans_a,
+                           .trans_b = a->trans_b,
+                           .accumulate = a->accumulate,
+                           .narrow = a->c.dtype == PT_BF16};
+}
+
+/* Shapes of oneDNN are those of op(a), op(b); what is transposed shows in the strides. */
+static pt_status_t describe(const product_key_t *key, dnnl_memory_desc_t out[OPERANDS])
+{
+    const int64_t *s = key->stride;
+    const dnnl_dims_t shape[OPERANDS] = {
+        {key->rows, key->depth}, {key->depth, key->cols}, {key->rows, key->cols}};
+    const dnnl_dims_t stride[OPERANDS] = {
+        {key->trans_a ? 1 : s[SOURCE], key->trans_a ? s[SOURCE] : 1},
+        {key->trans_b ? 1 : s[WEIGHTS], key->trans_b ? s[WEIGHTS] : 1},
+        {s[RESULT], 1}};
+    for (int i = 0; i < OPERANDS; i++)
+        DNNL(dnnl_memory_desc_init_by_strides(
+            &out[i], 2, shape[i], i < RESULT || key->narrow ? dnnl_bf16 : dnnl_f32,
+            stride[i]));
+    return PT_OK;
+}
+
+/* Accumulating, c is read, added in fp32, and rounded once when it is bf16. */
+static pt_status_t attributes(const product_key_t *key, dnnl_scratchpad_mode_t mode,
+                              dnnl_primitive_attr_t *out)
+{
+    dnnl_post_ops_t sum = NULL;
+    pt_status_t status = PT_OK;
+
+    *out = NULL;
+    DNNL(dnnl_primitive_attr_create(out));
+    PT_TRY(check(dnnl_primitive_attr_set_scratchpad_mode(*out, mode), "scratchpad"));
+    if (!key->accumulate)
+        return PT_OK;
+    DNNL(dnnl_post_ops_create(&sum));
+    PT_TRY_GOTO(done, check(dnnl_post_ops_append_sum(sum, 1.0f), "append_sum"));
+    PT_TRY_GOTO(done,
+                check(dnnl_primitive_attr_set_post_ops(*out, sum), "set_post_ops"));
+done:
+    (void)dnnl_post_ops_destroy(sum);
+    return status;
+}
+
+/* Good: no plain loops, little scratch; none at all into fp32, which leaves the one way that
+ * does not mind the strides. */
+static bool is_good(const_dnnl_primitive_desc_t way, const product_key_t *key,
+                    int threads)
+{
+    const char *name = "";
+    const dnnl_memory_desc_t *scratch =
+        dnnl_primitive_desc_query_md(way, dnnl_query_scratchpad_md, 0);
+    size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    size_t most = key->narrow ? (size_t)PT_MATMUL_SCRATCH * (size_t)threads : 0;
+    if (dnnl_primitive_desc_query(way, dnnl_query_impl_info_str, 0, &name) !=
+        dnnl_success)
+        return false;
+    return strncmp(name, "ref", 3) != 0 && bytes <= most;
+}
+
+/* The place of the first good way in oneDNN's list; -1: none. */
+static pt_status_t find_way(const struct pt_matmul *matmul, const product_key_t *key,
+                            const dnnl_matmul_desc_t *product, int *out)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_iterator_t ways = NULL;
+    pt_status_t status = PT_OK;
+    bool good = false;
+
+    *out = -1;
+    PT_TRY_GOTO(done, attributes(key, dnnl_scratchpad_mode_user, &attr));
+    if (dnnl_primitive_desc_iterator_create(&ways, product, attr, matmul->engine,
+                                            NULL) != dnnl_success)
+        goto done;
+    for (int place = 0; !good; place++) {
+        dnnl_primitive_desc_t way = dnnl_primitive_desc_iterator_fetch(ways);
+        good = way && is_good(way, key, matmul->threads);
+        (void)dnnl_primitive_desc_destroy(way);
+        if (good)
+            *out = place;
+        else if (dnnl_primitive_desc_iterator_next(ways) != dnnl_success)
+            break;
+    }
+done:
+    if (ways)
+        (void)dnnl_primitive_desc_iterator_destroy(ways);
+    if (attr)
+        (void)dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+/* Compiles the way at `place`, its scratch being oneDNN's own. */
+static pt_status_t compile(const struct pt_matmul *matmul, const product_key_t *key,
+                           const dnnl_matmul_desc_t *product, int place,
+                           dnnl_primitive_t *out)
+{
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_iterator_t ways = NULL;
+    dnnl_primitive_desc_t way = NULL;
+    pt_status_t status = PT_OK;
+
+    PT_TRY_GOTO(done, attributes(key, dnnl_scratchpad_mode_library, &attr));
+    PT_TRY_GOTO(done, check(dnnl_primitive_desc_iterator_create(&ways, product, attr,
+                                                                matmul->engine, NULL),
+                            "iterator_create"));
+    for (int i = 0; i < place; i++)
+        PT_TRY_GOTO(done,
+                    check(dnnl_primitive_desc_iterator_next(ways), "iterator_next"));
+    way = dnnl_primitive_desc_iterator_fetch(ways);
+    PT_TRY_GOTO(done, check(dnnl_primitive_create(out, way), "primitive_create"));
+done:
+    if (way)
+        (void)dnnl_primitive_desc_destroy(way);
+    if (ways)
+        (void)dnnl_primitive_desc_iterator_destroy(ways);
+    if (attr)
+        (void)dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static pt_status_t make(const struct pt_matmul *matmul, const product_key_t *key,
+                        product_t *out)
+{
+    dnnl_memory_desc_t shapes[OPERANDS];
+    dnnl_matmul_desc_t product;
+    int place = -1;
+
+    out->used = true;
+    out->key = *key;
+    PT_TRY(describe(key, shapes));
+    DNNL(dnnl_matmul_desc_init(&product, &shapes[SOURCE], &shapes[WEIGHTS], NULL,
+                               &shapes[RESULT]));
+    PT_TRY(find_way(matmul, key, &product, &place));
+    if (place < 0)
+        return PT_OK;
+    PT_TRY(compile(matmul, key, &product, place, &out->primitive));
+    for (int i = 0; i < OPERANDS; i++)
+        DNNL(dnnl_memory_create(&out->memory[i], &shapes[i], matmul->engine,
+                                DNNL_MEMORY_NONE));
+    return PT_OK;
+}
+
+static pt_status_t find(struct pt_matmul *matmul, const product_key_t *key,
+                        product_t **out)
+{
+    const int64_t words[] = {key->rows,
+                             key->cols,
+                             key->depth,
+                             key->stride[SOURCE],
+                             key->stride[WEIGHTS],
+                             key->stride[RESULT],
+                             key->trans_a | key->trans_b << 1 | key->accumulate << 2 |
+                                 key->narrow << 3};
+    uint64_t hash = 0;
+    product_t *set, *free = NULL;
+    pt_status_t status = PT_OK;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        hash = pt_mix64(hash ^ (uint64_t)words[i]);
+    set = matmul->products[hash % SETS];
+    for (int i = 0; i < WAYS; i++) {
+        *out = &set[i];
+        if (set[i].used && memcmp(&set[i].key, key, sizeof *key) == 0)
+            return PT_OK;
+        if (!set[i].used && !free)
+            free = &set[i];
+    }
+    *out = free ? free : &set[0];
+    clear(*out);
+    PT_TRY_GOTO(failed, make(matmul, key, *out));
+    return PT_OK;
+failed:
+    clear(*out);
+    return status;
+}
+
+static pt_status_t execute(struct pt_matmul *matmul, const product_t *product,
+                           const pt_op_gemm_t *a)
+{
+    void *const data[OPERANDS] = {a->a.data, a->b.data, a->c.data};
+    const dnnl_exec_arg_t args[OPERANDS] = {{DNNL_ARG_SRC, product->memory[SOURCE]},
+                                            {DNNL_ARG_WEIGHTS, product->memory[WEIGHTS]},
+                                            {DNNL_ARG_DST, product->memory[RESULT]}};
+    for (int i = 0; i < OPERANDS; i++)
+        DNNL(dnnl_memory_set_data_handle(product->memory[i], data[i]));
+    DNNL(dnnl_primitive_execute(product->primitive, matmul->stream, OPERANDS, args));
+    DNNL(dnnl_stream_wait(matmul->stream));
+    return PT_OK;
+}
+
+/* oneDNN compiles for, and runs on, as many threads as OpenMP would take. */
+pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
+{
+    product_key_t key = key_of(a);
+    product_t *product = NULL;
+    int threads = omp_get_max_threads();
+    pt_status_t status;
+
+    omp_set_num_threads(matmul->threads);
+    status = find(matmul, &key, &product);
+    *done = status == PT_OK && product->primitive != NULL;
+    if (*done)
+        status = execute(matmul, product, a);
+    omp_set_num_threads(threads);
+    return status;
+}
+
+#else
+
+pt_status_t pt_matmul_create(int threads, struct pt_matmul **out)
+{
+    (void)threads;
+    *out = NULL;
+    return PT_OK;
+}
+
+void pt_matmul_destroy(struct pt_matmul *matmul)
+{
+    (void)matmul;
+}
+
+pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
+{
+    (void)matmul, (void)a;
+    *done = false;
+    return PT_OK;
+}
+
+#endif
