@@ -23,6 +23,7 @@ static const field_t fields[] = {
     FIELD(tokens, INT64),
     FIELD(adam_t, INT64),
     FIELD(data_tokens, INT64),
+    FIELD(data_hash, UINT64),
     FIELD(decay_steps, INT64),
     FIELD(loss, DOUBLE),
     FIELD(loss_scale, DOUBLE),

@@ -1,5 +1,7 @@
 #include "io/h5.h"
 
+#include "penta/checkpoint.h"
+
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +58,8 @@ void pt_h5_close(hid_t *id)
 
 /* Published files never change and a partial one has one owner, so locks would only fail on file
  * systems that have none. Without data sieving ROMIO writes just what it was given: sieving
- * reads, changes and writes back bytes of other ranks. */
+ * reads, changes and writes back bytes of other ranks. No collective writes are made, so no rank
+ * needs the 16 MiB it would keep for them. */
 static hid_t access_list(void *mpi)
 {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
@@ -70,6 +73,7 @@ static hid_t access_list(void *mpi)
     } else if (ok) {
         ok = MPI_Info_create(&info) == MPI_SUCCESS &&
              MPI_Info_set(info, "romio_ds_write", "disable") == MPI_SUCCESS &&
+             MPI_Info_set(info, "cb_buffer_size", "65536") == MPI_SUCCESS &&
              H5Pset_fapl_mpio(list, *(MPI_Comm *)mpi, info) >= 0;
         if (info != MPI_INFO_NULL)
             MPI_Info_free(&info);
@@ -240,4 +244,31 @@ close_id:
     pt_h5_close(&type);
     pt_h5_close(&id);
     return status;
+}
+
+/* ---- what made a file -------------------------------------------------------------------------- */
+
+/* The first sentence of what MPI says of itself, blanks single: may be asked before MPI is there. */
+static void mpi_version(char *out, size_t size)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    size_t n = 0;
+    int length;
+
+    MPI_Get_library_version(text, &length);
+    for (const char *c = text; *c != '\0' && *c != '\n' && *c != ',' && n + 1 < size;
+         c++)
+        if (*c > ' ' || (n > 0 && out[n - 1] != ' '))
+            out[n++] = *c > ' ' ? *c : ' ';
+    out[n] = '\0';
+}
+
+void pt_checkpoint_libraries(char *buffer, size_t size)
+{
+    unsigned major, minor, release;
+    char mpi[96];
+
+    H5get_libversion(&major, &minor, &release);
+    mpi_version(mpi, sizeof mpi);
+    snprintf(buffer, size, "HDF5 %u.%u.%u, %s", major, minor, release, mpi);
 }

@@ -4,6 +4,7 @@
 #include "penta/alloc.h"
 #include "penta/log.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,9 +14,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { HOST_SIZE = 256, LOCK_SIZE = 512, LINE_BYTES = 1 << 16, LOCK_TRIES = 8 };
+enum {
+    HOST_SIZE = 256,
+    LOCK_SIZE = 512,
+    LINE_BYTES = 1 << 16,
+    LOCK_TRIES = 8,
+    HOLD_TRIES = 20
+};
 
 struct pt_rundir {
     char *path, *checkpoints, *lock;
@@ -124,6 +132,20 @@ pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir)
     return PT_OK;
 }
 
+/* flock for ourselves; false, errno says why. A lock outlives the run that had it for a moment: while the
+ * system ends its process, or while somebody looks at its descriptors (/proc/PID/fd, lsof). */
+static bool hold(int fd)
+{
+    const struct timespec pause = {.tv_nsec = 25000000};
+
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK || i == HOLD_TRIES)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 static pt_status_t try_lock(pt_rundir_t *dir, bool *current)
 {
     char host[HOST_SIZE] = "unknown";
@@ -132,7 +154,7 @@ static pt_status_t try_lock(pt_rundir_t *dir, bool *current)
     dir->lock_fd = open(dir->lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     PT_CHECK(dir->lock_fd >= 0, PT_IO, "%s: cannot be opened: %s", dir->lock,
              strerror(errno));
-    bool held = flock(dir->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    bool held = hold(dir->lock_fd);
     if (!held && errno == EWOULDBLOCK) {
         (void)read_lock(dir->lock_fd, host, &pid);
         return refuse(dir, host, pid);
@@ -157,6 +179,46 @@ static pt_status_t take_lock(pt_rundir_t *dir)
     return write_lock(dir);
 }
 
+/* ---- what writers that were killed left --------------------------------------------------------- */
+
+/* Is `text` ".RANK.PID.tmp"? */
+static bool is_temporary(const char *text)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t digits = *text == '.' ? strspn(text + 1, "0123456789") : 0;
+        if (digits == 0)
+            return false;
+        text += 1 + digits;
+    }
+    return strcmp(text, ".tmp") == 0;
+}
+
+static bool is_left_over(const char *name)
+{
+    static const char *const written[] = {"config.resolved.ini", "summary.json",
+                                          "status.json"};
+
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        size_t length = strlen(written[i]);
+        if (strncmp(name, written[i], length) == 0 && is_temporary(name + length))
+            return true;
+    }
+    return strcmp(name, "metrics.jsonl.tmp") == 0;
+}
+
+/* Nobody writes here while we hold the lock. What cannot be removed does no harm. */
+static void remove_left_over(const pt_rundir_t *dir)
+{
+    DIR *stream = opendir(dir->path);
+    const struct dirent *file;
+
+    while (stream && (file = readdir(stream)) != NULL)
+        if (is_left_over(file->d_name))
+            (void)unlinkat(dirfd(stream), file->d_name, 0);
+    if (stream)
+        closedir(stream);
+}
+
 /* ---- the directory --------------------------------------------------------------------------- */
 
 static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
@@ -171,7 +233,9 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
     PT_CHECK(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO,
              "%s: this directory cannot be written: %s", dir->checkpoints,
              strerror(errno));
-    return take_lock(dir);
+    PT_TRY(take_lock(dir));
+    remove_left_over(dir);
+    return PT_OK;
 }
 
 pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)

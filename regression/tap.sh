@@ -33,6 +33,16 @@ tap_fails() { # NAME STATUS COMMAND...
     tap_result $((status != wanted)) "$name"
 }
 
+tap_ranks_alive() { # pids of the program at work in this folder
+    local p exe
+    exe=$(readlink -f "$PENTA")
+    for p in /proc/[0-9]*; do
+        [ "$(readlink "$p/cwd" 2>/dev/null)" = "$PWD" ] || continue
+        [ "$(readlink "$p/exe" 2>/dev/null)" = "$exe" ] || continue
+        grep -q '^State:[[:space:]]*Z' "$p/status" 2>/dev/null || echo "${p#/proc/}"
+    done
+}
+
 tap_skip_all() { # REASON
     echo "1..0 # SKIP $1"
     exit 77

@@ -15,20 +15,6 @@ static void tell_log(int rank, int size)
     pt_log_set_rank(rank, size, host);
 }
 
-/* Before MPI is there its launcher tells who speaks, so that one message comes of one mistake. */
-static int launched_rank(void)
-{
-    static const char *const names[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                        "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = getenv(names[i]);
-        int64_t rank;
-        if (text && pt_text_int(text, &rank) && rank >= 0 && rank < INT32_MAX)
-            return (int)rank;
-    }
-    return 0;
-}
-
 /* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
 static int finish(pt_status_t status, pt_wire_t *wire)
 {
@@ -76,7 +62,7 @@ int main(int argc, char **argv)
     wait_passively(argv);
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
-    tell_log(launched_rank(), 1);
+    tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || pt_fault_init() != PT_OK)
         return finish(PT_CONFIG, NULL);

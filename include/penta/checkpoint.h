@@ -20,13 +20,14 @@ typedef struct pt_checkpoint_header {
     int64_t step, samples, tokens; /* done and consumed */
     int64_t adam_t, decay_steps;
     int64_t data_tokens; /* in the corpus: with another number, samples come in another order */
+    uint64_t data_hash; /* pt_corpus_hash */
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
     int64_t loss_scale_good_steps; /* its counters, pt_loss_scale_t of optim.h */
     int64_t loss_scale_hysteresis; /* 0 in files of versions without fp16 */
     uint64_t digest;               /* of the model group: sum of its tensors' digests */
     char precision[8];
-    char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, compiler */
+    char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, MPI, BLAS, compiler */
     char layout[PT_CHECKPOINT_TEXT]; /* provenance only */
 } pt_checkpoint_header_t;
 
@@ -38,6 +39,9 @@ typedef struct pt_checkpoint_tensor {
     int ndim;
     int64_t shape[PT_CHECKPOINT_DIMS];
 } pt_checkpoint_tensor_t;
+
+/* "HDF5 1.10.8, MPICH Version: 4.0.2": the libraries that make files here. */
+void pt_checkpoint_libraries(char *buffer, size_t size);
 
 typedef struct pt_checkpoint_writer pt_checkpoint_writer_t;
 

@@ -50,6 +50,8 @@ pt_status_t pt_wire_open_serial(pt_wire_t **out);
 /* rank of size in a world that does not exist; sends vanish, receives leave buffers alone. */
 pt_status_t pt_wire_open_dry(int rank, int size, pt_wire_t **out);
 void pt_wire_close(pt_wire_t *wire);
+/* Before a wire is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
+int pt_wire_launched_rank(void);
 
 /* Collective (wire's world). Several engines, one after the other, may use one wire. */
 pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options,

@@ -279,6 +279,7 @@ typedef struct pt_kernels {
 
 typedef struct pt_op_count {
     int64_t calls, flops, bytes;
+    double sec; /* of the caller: all of the work where a device works at once, as the CPU does */
 } pt_op_count_t;
 
 const char *pt_op_name(pt_op_id_t op);

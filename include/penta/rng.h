@@ -42,9 +42,10 @@ static inline double pt_uniform(uint32_t high, uint32_t low)
 /* Stable id of a named thing: XXH64 of the text, seed 0. */
 uint64_t pt_name_id(const char *name);
 
-/* Standard normal for element `index` of the tensor `id` (Box–Muller on one Philox block; two
- * neighbours share a block). Same bits on every rank. */
-double pt_normal(uint64_t seed, uint64_t id, int64_t index);
+/* Standard normals for elements [first, first + count) of the tensor `id` (Box, Muller 1958, on one
+ * Philox block for two neighbours). Same bits on every rank and machine, however a range is cut. */
+void pt_normals(uint64_t seed, uint64_t id, int64_t first, int64_t count, double *out);
+double pt_normal(uint64_t seed, uint64_t id, int64_t index); /* one of them */
 
 /* Bijection of [0, n) for `round` (epoch) of `seed`: a Feistel network over Philox with cycle
  * walking, so sample i of a shuffled epoch costs O(1) and no memory. n >= 1. */

@@ -26,6 +26,8 @@ const char *pt_text_duration(double sec, char *buffer, size_t size);
 const char *pt_text_count(double count, char *buffer, size_t size);
 /* Damerau–Levenshtein distance, capped at 99; for "maybe: …?". */
 int pt_text_distance(const char *a, const char *b);
+/* Is it a slip of the finger in `word`, or a far-fetched guess? */
+bool pt_text_is_near(const char *word, int distance);
 /* Whole-text numbers: false on trailing text, overflow, empty. Accepts 1e6 and 2^20 for
  * integers when exact. */
 bool pt_text_int(const char *text, int64_t *out);

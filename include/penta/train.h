@@ -50,6 +50,7 @@ typedef struct pt_trainer {
     pt_where_t where;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
+    uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
     /* State of training, what a checkpoint holds beside tensors: */
     int64_t step;          /* done, skipped ones included: places in the data */
     int64_t t;             /* updates done: places in the learning rate and in AdamW */

@@ -60,17 +60,9 @@ variable() { export "${1?}"; }
 foreign() { mkdir -p run/checkpoints && "$work/edit" run/checkpoints/step_00000002.h5 make x; }
 # So that a regression of the memory check costs the process, not the machine.
 capped() { ulimit -d $((4 * 1024 * 1024)); }
+tight() { ulimit -d $((512 * 1024)); }
 
 # ---- One case ----
-
-left_over() { # processes of this program in this folder
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/cwd" 2>/dev/null)" = "$1" ] || continue
-        [ "$(readlink "$p/exe" 2>/dev/null)" = "$(readlink -f "$PENTA")" ] || continue
-        grep -q '^State:[[:space:]]*Z' "$p/status" 2>/dev/null || echo "${p#/proc/}"
-    done
-}
 
 problems() { # CODE STATUS MESSAGES: what is wrong with the outcome, in words
     local code=$1 status=$2 messages=$3 count part parts
@@ -101,7 +93,7 @@ run_case() { # NAME RANKS ARGUMENTS SETUP CODE MESSAGES
         status=$?
         wrong=$(problems "$5" $status "$6"; cat broken 2>/dev/null)
         sleep 0.1
-        [ -z "$(left_over "$PWD")" ] || wrong="$wrong; processes left"
+        [ -z "$(tap_ranks_alive)" ] || wrong="$wrong; processes left"
         if [ -n "$wrong" ]; then
             echo "$wrong" | sed 's/^/# /'
             grep -v '^=\|^$' err | head -n 6 | cut -c1-400 | sed 's/^/#   /'

@@ -43,18 +43,9 @@ end_run() { # SECONDS: sets $status and $took (milliseconds)
     wait $guard 2>/dev/null
 }
 
-ranks_alive() { # pids of this program in this folder
-    local p
-    for p in /proc/[0-9]*; do
-        [ "$(readlink "$p/cwd" 2>/dev/null)" = "$work" ] || continue
-        [ "$(readlink "$p/exe" 2>/dev/null)" = "$(readlink -f "$PENTA")" ] || continue
-        grep -q '^State:[[:space:]]*Z' "$p/status" 2>/dev/null || echo "${p#/proc/}"
-    done
-}
-
 none_left() {
     for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [ -n "$(ranks_alive)" ] || return 0
+        [ -n "$(tap_ranks_alive)" ] || return 0
         sleep 0.2
     done
     return 1
@@ -111,7 +102,7 @@ while [ $killed -lt $kills ] && [ $finished -lt $((4 * kills)) ]; do
     begin_run
     delay=$((span / 8 + RANDOM % span)) # ends after the run now and then
     sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
-    mapfile -t victims < <(ranks_alive)
+    mapfile -t victims < <(tap_ranks_alive)
     victims+=("$job")
     kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2>/dev/null
     end_run 20
@@ -229,7 +220,7 @@ interrupted() { # NAME
 rm -rf run
 begin_run checkpoint.every=0 train.global_batch=20000
 wait_for_step 1
-mapfile -t victims < <(ranks_alive)
+mapfile -t victims < <(tap_ranks_alive)
 kill -INT "${victims[@]}"
 sleep 0.1
 kill -INT "${victims[@]}"

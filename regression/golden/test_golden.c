@@ -147,26 +147,19 @@ static void test_file(rig_world_t *world, const char *name)
     H5Fclose(golden.file);
 }
 
-int main(int argc, char **argv)
+static void test_all(rig_world_t *world)
 {
     static const char *const names[] = {
         "gpt2-fp64",       "gpt2-fp32",       "llama-fp64",      "llama-fp32",
         "llama-docs-fp64", "llama-gqa2-fp64", "llama-gqa2-fp32", "qwen2-fp64",
         "qwen2-fp32",      "qwen3-fp64",      "qwen3-fp32"};
-    rig_world_t world = {0};
-    MPI_Comm comm = MPI_COMM_WORLD;
 
-    MPI_Init(&argc, &argv);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
-        tap_ok(0, "set-up: %s", pt_error_last()->text);
-        return 1;
-    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        test_file(&world, names[i]);
-    rig_close(&world);
-    pt_wire_close(world.wire);
-    int failed = tap_done();
-    MPI_Finalize();
-    return failed;
+        test_file(world, names[i]);
+}
+
+int main(int argc, char **argv)
+{
+    return rig_main(&argc, &argv, test_all);
 }

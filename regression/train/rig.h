@@ -7,8 +7,11 @@
 #include "penta/mesh.h"
 #include "penta/model.h"
 #include "penta/optim.h"
+#include "penta/rng.h"
+#include "regression/tap.h"
 
 #include <math.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +83,45 @@ __attribute__((unused)) static void rig_close(rig_world_t *world)
     pt_engine_destroy(world->engine);
     pt_device_close(world->device);
 }
+
+/* The main of a test: `test` in a world, between set-up and the verdict. */
+__attribute__((unused)) static int rig_main(int *argc, char ***argv,
+                                            void (*test)(rig_world_t *world))
+{
+    rig_world_t world = {0};
+    MPI_Comm comm = MPI_COMM_WORLD;
+
+    MPI_Init(argc, argv);
+    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
+        tap_ok(0, "set-up: %s", pt_error_last()->text);
+        return 1;
+    }
+    test(&world);
+    rig_close(&world);
+    pt_wire_close(world.wire);
+    int failed = tap_done();
+    MPI_Finalize();
+    return failed;
+}
+
+/* 53 random bits; the state counts the draws. */
+__attribute__((unused)) static uint64_t rig_draw(uint64_t *state)
+{
+    return pt_mix64((*state)++) >> 11;
+}
+
+/* Small models with sizes that divide nothing; between the two every switch of the family. Layers,
+ * vocabulary, positions and what else matters are the caller's. */
+#define RIG_LLAMA                                                                      \
+    .hidden = 14, .ffn = 19, .heads = 6, .kv_heads = 2, .head_dim = 8,                 \
+    .norm = PT_NORM_RMS, .activation = PT_ACTIVATION_SWIGLU,                           \
+    .positions = PT_POSITIONS_ROTARY, .norm_eps = 1e-5, .rotary_base = 100,            \
+    .init_std = 0.3
+#define RIG_GPT2                                                                       \
+    .hidden = 12, .ffn = 21, .heads = 3, .kv_heads = 3, .head_dim = 4,                 \
+    .norm = PT_NORM_LAYER, .activation = PT_ACTIVATION_GELU,                           \
+    .positions = PT_POSITIONS_LEARNED, .bias_qkv = true, .bias_all = true,             \
+    .tied = true, .norm_eps = 1e-5, .init_std = 0.3
 
 /* Copies between a host array and a dense device tensor, and waits. */
 __attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x,

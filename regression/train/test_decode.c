@@ -1,12 +1,7 @@
 /* TEST np=1 backend=cpu,shadow timeout=120 */
 /* Logits from the cache of keys and values are those of a pass over all tokens, however
  * the tokens come: prompts of different lengths, a token at a time, several at once. */
-#include "regression/tap.h"
 #include "regression/train/rig.h"
-
-#include "penta/rng.h"
-
-#include <mpi.h>
 
 enum {
     SEQUENCES = 4,
@@ -15,37 +10,10 @@ enum {
     VOCAB = 61
 };
 
-static const pt_arch_t llama = {.layers = 3,
-                                .hidden = 14,
-                                .ffn = 19,
-                                .heads = 6,
-                                .kv_heads = 2,
-                                .head_dim = 8,
-                                .vocab = VOCAB,
-                                .max_positions = LENGTH,
-                                .norm = PT_NORM_RMS,
-                                .activation = PT_ACTIVATION_SWIGLU,
-                                .positions = PT_POSITIONS_ROTARY,
-                                .norm_eps = 1e-5,
-                                .rotary_base = 100,
-                                .rotary_fraction = 1,
-                                .init_std = 0.3};
-static const pt_arch_t gpt2 = {.layers = 3,
-                               .hidden = 12,
-                               .ffn = 21,
-                               .heads = 3,
-                               .kv_heads = 3,
-                               .head_dim = 4,
-                               .vocab = VOCAB,
-                               .max_positions = LENGTH + 2,
-                               .norm = PT_NORM_LAYER,
-                               .activation = PT_ACTIVATION_GELU,
-                               .positions = PT_POSITIONS_LEARNED,
-                               .bias_qkv = true,
-                               .bias_all = true,
-                               .tied = true,
-                               .norm_eps = 1e-5,
-                               .init_std = 0.3};
+static const pt_arch_t llama = {RIG_LLAMA, .layers = 3, .vocab = VOCAB,
+                                .max_positions = LENGTH, .rotary_fraction = 1};
+static const pt_arch_t gpt2 = {RIG_GPT2, .layers = 3, .vocab = VOCAB,
+                               .max_positions = LENGTH + 2};
 
 static const int64_t prompt[SEQUENCES] = {1, 70, 9, 64}, slot[SEQUENCES] = {2, 0, 3, 1};
 static int32_t token[ROWS];
@@ -220,23 +188,15 @@ static void test(rig_world_t *world, pt_arch_t arch, bool qk_norm, const char *n
     }
 }
 
+static void test_all(rig_world_t *world)
+{
+    make_tokens();
+    test(world, llama, false, "llama");
+    test(world, llama, true, "qwen3");
+    test(world, gpt2, false, "gpt2");
+}
+
 int main(int argc, char **argv)
 {
-    rig_world_t world = {0};
-    MPI_Comm comm = MPI_COMM_WORLD;
-
-    MPI_Init(&argc, &argv);
-    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
-        tap_ok(0, "set-up: %s", pt_error_last()->text);
-        return 1;
-    }
-    make_tokens();
-    test(&world, llama, false, "llama");
-    test(&world, llama, true, "qwen3");
-    test(&world, gpt2, false, "gpt2");
-    rig_close(&world);
-    pt_wire_close(world.wire);
-    int failed = tap_done();
-    MPI_Finalize();
-    return failed;
+    return rig_main(&argc, &argv, test_all);
 }

@@ -2,70 +2,30 @@
 /* The model's gradient against finite differences of its loss; and what must not
  * change a bit of it: recompute, split of B and W, schedule, merged units,
  * evaluations in between. */
-#include "regression/tap.h"
 #include "regression/train/rig.h"
-
-#include "penta/rng.h"
-
-#include <mpi.h>
 
 enum { SEQUENCES = 4, LENGTH = 20, ROWS = SEQUENCES * LENGTH, LAYERS = 5, VOCAB = 70 };
 
 /* Every switch of the family is in one of the two. */
-static const pt_arch_t llama = {.layers = LAYERS,
-                                .hidden = 14,
-                                .ffn = 19,
-                                .heads = 6,
-                                .kv_heads = 2,
-                                .head_dim = 8,
-                                .vocab = VOCAB,
-                                .max_positions = LENGTH,
-                                .norm = PT_NORM_RMS,
-                                .activation = PT_ACTIVATION_SWIGLU,
-                                .positions = PT_POSITIONS_ROTARY,
-                                .qk_norm = true,
-                                .norm_eps = 1e-5,
-                                .rotary_base = 100,
-                                .rotary_fraction = 0.5,
-                                .dropout = 0.1,
-                                .init_std = 0.3,
-                                .dtype = PT_F64};
-static const pt_arch_t gpt2 = {.layers = LAYERS,
-                               .hidden = 12,
-                               .ffn = 21,
-                               .heads = 3,
-                               .kv_heads = 3,
-                               .head_dim = 4,
-                               .vocab = VOCAB,
-                               .max_positions = LENGTH + 2,
-                               .norm = PT_NORM_LAYER,
-                               .activation = PT_ACTIVATION_GELU,
-                               .positions = PT_POSITIONS_LEARNED,
-                               .bias_qkv = true,
-                               .bias_all = true,
-                               .tied = true,
-                               .norm_eps = 1e-5,
-                               .dropout = 0.1,
-                               .init_std = 0.3,
-                               .dtype = PT_F64};
+static const pt_arch_t llama = {
+    RIG_LLAMA,       .layers = LAYERS,       .vocab = VOCAB, .max_positions = LENGTH,
+    .qk_norm = true, .rotary_fraction = 0.5, .dropout = 0.1, .dtype = PT_F64};
+static const pt_arch_t gpt2 = {RIG_GPT2,       .layers = LAYERS,
+                               .vocab = VOCAB, .max_positions = LENGTH + 2,
+                               .dropout = 0.1, .dtype = PT_F64};
 
 static int32_t token[ROWS], label[ROWS], document[ROWS];
 static uint8_t mask[ROWS];
-
-static uint64_t draw(uint64_t *state)
-{
-    return pt_mix64((*state)++) >> 11;
-}
 
 static void make_data(int64_t vocab)
 {
     uint64_t state = 1;
 
     for (int i = 0; i < ROWS; i++) {
-        token[i] = (int32_t)(draw(&state) % (uint64_t)vocab);
-        label[i] = (int32_t)(draw(&state) % (uint64_t)vocab);
+        token[i] = (int32_t)(rig_draw(&state) % (uint64_t)vocab);
+        label[i] = (int32_t)(rig_draw(&state) % (uint64_t)vocab);
         document[i] = i % LENGTH > 6;
-        mask[i] = draw(&state) % 4 != 0;
+        mask[i] = rig_draw(&state) % 4 != 0;
     }
 }
 
@@ -280,7 +240,7 @@ static pt_status_t check_param(rig_t *rig, int p, const double *gradient, double
     norm = sqrt(norm);
     for (int64_t i = 0; i < count; i++) {
         double unit =
-            ((double)draw(&state) * 0x1p-53 - 0.5) * sqrt(12.0 / (double)count);
+            ((double)rig_draw(&state) * 0x1p-53 - 0.5) * sqrt(12.0 / (double)count);
 
         direction[i] = unit + (norm > 1e-9 ? gradient[i] / norm : 0);
         expected += gradient[i] * direction[i];
@@ -429,35 +389,27 @@ static void test_head_blocks(rig_world_t *world)
     make_data(VOCAB);
 }
 
+static void test_all(rig_world_t *world)
+{
+    make_data(VOCAB);
+    test_gradient(world, llama, "llama");
+    test_gradient(world, gpt2, "gpt2");
+    test_bits(world, llama, PT_F64, "llama fp64");
+    test_bits(world, llama, PT_F32, "llama fp32");
+    test_bits(world, gpt2, PT_F64, "gpt2 fp64");
+    test_bits(world, gpt2, PT_F32, "gpt2 fp32");
+    test_bits(world, llama, PT_BF16, "llama bf16");
+    test_bits(world, gpt2, PT_BF16, "gpt2 bf16");
+    test_bits(world, llama, PT_F16, "llama fp16");
+    test_bits(world, gpt2, PT_F16, "gpt2 fp16");
+    test_inference(world, &llama, "llama");
+    test_inference(world, &gpt2, "gpt2");
+    test_init(world, &llama, "llama");
+    test_init(world, &gpt2, "gpt2");
+    test_head_blocks(world);
+}
+
 int main(int argc, char **argv)
 {
-    rig_world_t world = {0};
-    MPI_Comm comm = MPI_COMM_WORLD;
-
-    MPI_Init(&argc, &argv);
-    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
-        tap_ok(0, "set-up: %s", pt_error_last()->text);
-        return 1;
-    }
-    make_data(VOCAB);
-    test_gradient(&world, llama, "llama");
-    test_gradient(&world, gpt2, "gpt2");
-    test_bits(&world, llama, PT_F64, "llama fp64");
-    test_bits(&world, llama, PT_F32, "llama fp32");
-    test_bits(&world, gpt2, PT_F64, "gpt2 fp64");
-    test_bits(&world, gpt2, PT_F32, "gpt2 fp32");
-    test_bits(&world, llama, PT_BF16, "llama bf16");
-    test_bits(&world, gpt2, PT_BF16, "gpt2 bf16");
-    test_bits(&world, llama, PT_F16, "llama fp16");
-    test_bits(&world, gpt2, PT_F16, "gpt2 fp16");
-    test_inference(&world, &llama, "llama");
-    test_inference(&world, &gpt2, "gpt2");
-    test_init(&world, &llama, "llama");
-    test_init(&world, &gpt2, "gpt2");
-    test_head_blocks(&world);
-    rig_close(&world);
-    pt_wire_close(world.wire);
-    int failed = tap_done();
-    MPI_Finalize();
-    return failed;
+    return rig_main(&argc, &argv, test_all);
 }

@@ -1,18 +1,26 @@
 /* TEST np=2,3,4 backend=cpu,shadow timeout=120 */
-/* A weight that is not the same on all replicas is found, and the replica that differs is named. */
+/* A weight or moment that is not the same on all replicas is found, and the replica that differs is named. */
 #include "regression/train/train_test.h"
 
-/* Changes element `index` of a parameter on this rank, of its master weights or, where there are none or
- * `compute`, of those that compute; twice: not at all. */
-static void corrupt(pt_trainer_t *t, bool compute, int64_t index)
+/* What computes, where master weights are apart. */
+enum { COMPUTE = PT_STATE_KINDS };
+
+/* Element 17 of a parameter in the middle of the table, of a state or of what computes. */
+static pt_tensor_t element(const pt_trainer_t *t, int kind)
+{
+    int param = t->table.count / 2, bucket = pt_units_bucket_of(t->units, param);
+    pt_tensor_t flat = kind == COMPUTE
+                           ? pt_bucket_weights(t->units, bucket)
+                           : pt_optim_state(t->optim, (pt_state_kind_t)kind, bucket);
+
+    return pt_tensor_slice(flat, 0, pt_units_offset(t->units, param) + 17, 1);
+}
+
+/* Changes it on this rank; twice: not at all. */
+static void corrupt(pt_trainer_t *t, int kind)
 {
     unsigned char bytes[8] = {0};
-    int param = t->table.count / 2;
-    pt_tensor_t weight =
-        compute ? pt_units_weight(t->units, param) : tt_tensor(t, param, false);
-    pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
-                                    pt_tensor_count(&weight));
-    pt_tensor_t one = pt_tensor_slice(flat, 0, index, 1);
+    pt_tensor_t one = element(t, kind);
     pt_tensor_t host = pt_tensor_1d(bytes, one.dtype, PT_MEMORY_HOST, 1);
 
     MUST(pt_device_copy(t->device, t->stream, &host, &one));
@@ -43,7 +51,7 @@ static bool is_told(pt_status_t status, int bad, bool minority)
     return told;
 }
 
-static void test_replica(const pt_config_t *config, int bad, bool compute)
+static void test_replica(const pt_config_t *config, int bad, int kind)
 {
     pt_trainer_t trainer;
     tt_record_t record = {0};
@@ -55,27 +63,27 @@ static void test_replica(const pt_config_t *config, int bad, bool compute)
     before = record.digest;
     tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal");
     if (tt.rank == bad)
-        corrupt(&trainer, compute, 17);
+        corrupt(&trainer, kind);
     status = pt_train_check_replicas(&trainer);
     tap_all(is_told(status, bad, tt.size > 2), "replica %d of %d is told apart", bad,
             tt.size);
     pt_error_clear();
     if (tt.size == 4) {
         if (tt.rank == (bad + 1) % 4)
-            corrupt(&trainer, compute, 17);
+            corrupt(&trainer, kind);
         status = pt_train_check_replicas(&trainer);
         tap_all(is_told(status, bad, false), "two against two: all are named");
         pt_error_clear();
         if (tt.rank == (bad + 1) % 4)
-            corrupt(&trainer, compute, 17);
+            corrupt(&trainer, kind);
     }
     /* All wrong in the same way is no difference. */
     if (tt.rank != bad)
-        corrupt(&trainer, compute, 17);
+        corrupt(&trainer, kind);
     tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal again");
     MUST(pt_train_digest(&trainer, &record.digest));
-    tap_all((record.digest != before) == !compute,
-            "the state digest sees the change of a master weight");
+    tap_all((record.digest != before) == (kind == PT_STATE_WEIGHT),
+            "the digest sees a change of the weights, and of nothing else");
     pt_trainer_destroy(&trainer);
 }
 
@@ -98,9 +106,10 @@ int main(int argc, char **argv)
     pt_config_t *config = tt_config(TT_LLAMA, "train.precision=fp32");
     pt_config_t *bf16 = tt_config(TT_LLAMA, "train.precision=bf16");
     for (int bad = 0; bad < tt.size; bad++)
-        test_replica(config, bad, false);
-    test_replica(bf16, tt.size - 1, false);
-    test_replica(bf16, 0, true);
+        test_replica(config, bad, PT_STATE_WEIGHT);
+    test_replica(config, 0, PT_STATE_EXP_AVG_SQ);
+    for (int kind = 0; kind <= COMPUTE; kind++)
+        test_replica(bf16, kind % tt.size, kind);
     pt_free(config);
     pt_free(bf16);
     test_run();

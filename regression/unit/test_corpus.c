@@ -306,9 +306,53 @@ static void test_truncated(void)
     pt_corpus_close(corpus);
 }
 
+static uint64_t hash_of(const char *path, pt_format_t format)
+{
+    pt_corpus_t *corpus;
+    uint64_t hash = 0;
+
+    set_config(path, 4, "1,0", "", false);
+    config.data.format = (int)format;
+    if (tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "%s", path))
+        tap_ok(pt_corpus_hash(corpus, &hash) == PT_OK, "has a hash");
+    pt_corpus_close(corpus);
+    return hash;
+}
+
+/* Of the tokens, wherever they are kept, and of what is at either end. */
+static void test_hash(void)
+{
+    enum { N = 100000 };
+    static uint8_t text[N], wide[2 * N];
+    uint64_t whole;
+
+    for (int i = 0; i < N; i++)
+        wide[2 * i] = text[i] = (uint8_t)draw(256);
+    write_file("whole", text, N);
+    write_file("half1", text, 30001);
+    write_file("half2", text + 30001, N - 30001);
+    write_file("wide", wide, 2 * N);
+    whole = hash_of("whole", PT_FORMAT_TEXT);
+    tap_ok(hash_of("half1,half2", PT_FORMAT_TEXT) == whole, "two files, the same text");
+    tap_ok(hash_of("wide", PT_FORMAT_U16) == whole, "two bytes a token");
+    tap_ok(hash_of("half2,half1", PT_FORMAT_TEXT) != whole, "in another order");
+    for (int i = 0; i < 3; i++) {
+        int at = (int[]){0, N / 63 * 31, N - 1}[i];
+        text[at] ^= 1;
+        write_file("changed", text, N);
+        text[at] ^= 1;
+        tap_ok(hash_of("changed", PT_FORMAT_TEXT) != whole, "byte %d is another", at);
+    }
+    write_file("changed", text, N - 1);
+    tap_ok(hash_of("changed", PT_FORMAT_TEXT) != whole, "a byte less");
+    write_file("tiny", text, 5);
+    tap_ok(hash_of("tiny", PT_FORMAT_TEXT) != whole, "shorter than what is looked at");
+}
+
 int main(void)
 {
     test_random();
+    test_hash();
     test_borders();
     test_padding();
     test_bad_files();

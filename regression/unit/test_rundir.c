@@ -76,6 +76,42 @@ static void test_open(void)
         refuses("readonly", PT_IO, "cannot be written");
 }
 
+/* What killed writers leave goes; what has another name is not ours. */
+static void test_left_over(void)
+{
+    static const char *const gone[] = {"summary.json.0.4711.tmp", "status.json.12.1.tmp",
+                                       "config.resolved.ini.0.99.tmp",
+                                       "metrics.jsonl.tmp"},
+                             *const stays[] = {"summary.json.0.tmp",
+                                               "summary.json.x.1.tmp",
+                                               "summary.json.0.1.tmp.gz",
+                                               "notes.0.1.tmp",
+                                               "summary.json",
+                                               "summary.json.tmp"};
+    char path[128];
+    pt_rundir_t *dir = NULL;
+
+    mkdir("left", 0777);
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        snprintf(path, sizeof path, "left/%s", gone[i]);
+        spill(path, "half");
+    }
+    for (size_t i = 0; i < sizeof stays / sizeof stays[0]; i++) {
+        snprintf(path, sizeof path, "left/%s", stays[i]);
+        spill(path, "whole");
+    }
+    tap_ok(pt_rundir_open("left", &dir) == PT_OK, "a directory with left-overs");
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
+        snprintf(path, sizeof path, "left/%s", gone[i]);
+        tap_ok(access(path, F_OK) != 0, "%s is gone", gone[i]);
+    }
+    for (size_t i = 0; i < sizeof stays / sizeof stays[0]; i++) {
+        snprintf(path, sizeof path, "left/%s", stays[i]);
+        tap_ok(access(path, F_OK) == 0, "%s stays", stays[i]);
+    }
+    pt_rundir_close(dir);
+}
+
 static void test_lock(void)
 {
     pt_rundir_t *dir = NULL;
@@ -124,6 +160,17 @@ static void test_lock(void)
     waitpid(child, &status, 0);
     tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "and after it was killed, we do");
     pt_rundir_close(dir);
+    child = fork();
+    if (child == 0) {
+        (void)!write(pipes[1], pt_rundir_open("locked", &dir) == PT_OK ? "y" : "n", 1);
+        usleep(150000);
+        _exit(0);
+    }
+    (void)!read(pipes[0], &byte, 1);
+    tap_ok(byte == 'y' && pt_rundir_open("locked", &dir) == PT_OK,
+           "a lock that somebody holds a moment longer is waited for");
+    pt_rundir_close(dir);
+    waitpid(child, &status, 0);
 }
 
 static void test_files(void)
@@ -255,6 +302,7 @@ int main(void)
     int64_t live = pt_alloc_live_bytes();
 
     test_open();
+    test_left_over();
     test_lock();
     test_files();
     test_metrics();

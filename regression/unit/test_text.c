@@ -107,6 +107,10 @@ static void test_distance(void)
     tap_ok(pt_text_distance("hidedn", "hidden") == 1, "two letters swapped");
     tap_ok(pt_text_distance("kitten", "sitting") == 3, "kitten, sitting");
     tap_ok(pt_text_distance("", "abcd") == 4, "from nothing");
+    tap_ok(pt_text_is_near("lr", 1) && !pt_text_is_near("lr", 2),
+           "a slip in two letters");
+    tap_ok(pt_text_is_near("global_batch", 4) && !pt_text_is_near("global_batch", 5),
+           "four in twelve");
     for (uint64_t trial = 0; trial < 2000; trial++) {
         uint64_t bits = pt_mix64(trial);
         int m = (int)(bits % 6), n = (int)(bits / 6 % 6);

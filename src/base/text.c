@@ -152,6 +152,11 @@ int pt_text_distance(const char *a, const char *b)
     return least(distance_of(a, (int)rows, b, (int)cols), DISTANCE_CAP);
 }
 
+bool pt_text_is_near(const char *word, int distance)
+{
+    return distance <= 1 + (int)(strlen(word) / 4);
+}
+
 /* Digits from *text onwards, appended to *value; false on overflow or when there are none. */
 static bool take_digits(const char **text, uint64_t *value, int *count)
 {

@@ -25,8 +25,12 @@ const pt_command_t *pt_command_find(const char *name)
         PT_FAIL_COMMON(PT_CONFIG, "no option '%s'; 'penta --help' lists them", name);
         return NULL;
     }
-    PT_FAIL_COMMON(PT_CONFIG, "no command '%s'; maybe: %s? 'penta --help' lists them",
-                   name, commands[nearest]->name);
+    if (!pt_text_is_near(name, pt_text_distance(name, commands[nearest]->name)))
+        PT_FAIL_COMMON(PT_CONFIG, "no command '%s'; 'penta --help' lists them", name);
+    else
+        PT_FAIL_COMMON(PT_CONFIG,
+                       "no command '%s'; maybe: %s? 'penta --help' lists them", name,
+                       commands[nearest]->name);
     return NULL;
 }
 

@@ -132,8 +132,13 @@ static pt_status_t check_variable(const char *variable)
         is_ours = is_ours || strcmp(pt_section_name(i), dotted) == 0;
     *cut = '.';
     nearest = pt_nearest_option(dotted, &distance);
-    if (!is_ours && distance > 2)
+    if (!is_ours && (!nearest || distance > 2))
         return PT_OK;
+    if (!nearest)
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "environment: %.*s: no such option; penta "
+                              "train --help lists all",
+                              (int)length, variable);
     variable_name(nearest, name, sizeof name);
     return PT_FAIL_COMMON(PT_CONFIG, "environment: %.*s: no such option; maybe: %s?",
                           (int)length, variable, name);

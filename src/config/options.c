@@ -106,7 +106,7 @@ const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size)
 {
     char candidate[64];
-    int best = 4;
+    int best = 99;
 
     for (int i = 0; pt_choice_word(words, i, candidate, sizeof candidate); i++) {
         int distance = pt_text_distance(candidate, word);
@@ -116,7 +116,7 @@ const char *pt_nearest_word(const char *words, const char *word, char *buffer,
             snprintf(buffer, size, "%s", candidate);
         }
     }
-    return best < 4 ? buffer : NULL;
+    return pt_text_is_near(word, best) ? buffer : NULL;
 }
 
 const pt_option_t *pt_nearest_option(const char *dotted, int *distance)
@@ -140,7 +140,7 @@ const pt_option_t *pt_nearest_option(const char *dotted, int *distance)
             nearest = &rows[i];
         }
     }
-    return nearest;
+    return pt_text_is_near(key, *distance) ? nearest : NULL;
 }
 
 pt_status_t pt_option_lookup(const char *section, const char *key, const char *origin,
@@ -156,7 +156,7 @@ pt_status_t pt_option_lookup(const char *section, const char *key, const char *o
     snprintf(dotted, sizeof dotted, "%.60s%s%.90s", section, *section ? "." : "", key);
     pt_show(dotted, shown, sizeof shown);
     nearest = pt_nearest_option(dotted, &distance);
-    if (nearest && distance <= 5 && distance < (int)strlen(dotted))
+    if (nearest)
         return PT_FAIL_COMMON(PT_CONFIG, "%s: %s: no such option; maybe: %s.%s?",
                               origin, shown, nearest->section, nearest->key);
     return PT_FAIL_COMMON(PT_CONFIG,

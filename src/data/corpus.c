@@ -1,10 +1,11 @@
 #include "src/data/private.h"
 
 #include "penta/alloc.h"
+#include "penta/rng.h"
 
 #include <string.h>
 
-enum { BYTE_VOCAB = 256 };
+enum { BYTE_VOCAB = 256, HASH_PLACES = 64, HASH_TOKENS = 256 };
 #define BLANKS " \t\r\n"
 
 static char *trim(char *text)
@@ -222,6 +223,25 @@ static pt_status_t read_tokens(const pt_corpus_t *corpus, int64_t first, int64_t
         first += part;
         count -= part;
         out += part;
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
+{
+    int64_t raw[HASH_TOKENS], count = HASH_TOKENS;
+    int32_t token[HASH_TOKENS];
+
+    if (corpus->tokens < count)
+        count = corpus->tokens;
+    int64_t last = corpus->tokens - count;
+    *out = (uint64_t)corpus->tokens;
+    for (int64_t place = 0; place < HASH_PLACES; place++) {
+        int64_t first =
+            place + 1 < HASH_PLACES ? last / (HASH_PLACES - 1) * place : last;
+        PT_TRY(read_tokens(corpus, first, count, raw, token));
+        for (int64_t i = 0; i < count; i++)
+            *out = pt_mix64(*out + (uint64_t)token[i]);
     }
     return PT_OK;
 }

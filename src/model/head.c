@@ -5,7 +5,7 @@
 
 /* Elements of a block of logits, at most (if 64 rows allow). Depends on the
  * vocabulary only: the cut of the head's GEMMs follows from it. */
-#define BLOCK_ELEMENTS (INT64_C(1) << 23)
+#define BLOCK_ELEMENTS (INT64_C(1) << 25)
 enum { ROW_MULTIPLE = 64 };
 
 enum {

@@ -2,10 +2,11 @@
  * decided here. */
 #include "src/model/block.h"
 
-/* FLOPs of one call, at most (if 64 rows allow): tens of milliseconds of a CPU core,
- * after which communication gets its turn. */
-#define CALL_FLOPS (INT64_C(1) << 31)
-enum { ROW_MULTIPLE = 64 };
+/* FLOPs of one call: some tens of milliseconds of a CPU core, after which communication gets
+ * its turn; but no side of a call is cut below SIDE, where packing operands again for each
+ * call would begin to cost (a tenth of the time at 128). */
+#define CALL_FLOPS (INT64_C(1) << 33)
+enum { SIDE = 512, SIDE_MULTIPLE = 64 };
 
 pt_tensor_t pt_call_weight(const pt_call_t *call, pt_role_t role)
 {
@@ -35,29 +36,39 @@ pt_dropout_t pt_call_dropout(const pt_call_t *call, pt_dropout_site_t site)
                           .place = call->batch->place};
 }
 
-/* Rows of the output of one call, when a row costs 2·depth·cols FLOPs. */
-static int64_t rows_of_call(int64_t depth, int64_t cols)
+/* Cuts `side` of c until side × other has at most `elements`. */
+static void cut_side(int64_t *side, int64_t other, int64_t elements)
 {
-    int64_t rows = CALL_FLOPS / 2 / depth / cols / ROW_MULTIPLE * ROW_MULTIPLE;
+    int64_t most = elements / other / SIDE_MULTIPLE * SIDE_MULTIPLE;
 
-    return rows < ROW_MULTIPLE ? ROW_MULTIPLE : rows;
+    most = most < SIDE ? SIDE : most;
+    if (*side * other > elements && *side > most)
+        *side = most;
 }
 
-/* gemm, cut along the rows of c. */
+/* gemm in calls of tiles of c: the longer side is cut first. */
 static pt_status_t cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
 {
-    int64_t rows = whole->c.shape[0], depth = whole->a.shape[whole->trans_a ? 0 : 1];
-    int64_t step = rows_of_call(depth, whole->c.shape[1]);
+    int64_t rows = whole->c.shape[0], cols = whole->c.shape[1];
+    int64_t depth = whole->a.shape[whole->trans_a ? 0 : 1];
+    int64_t elements = CALL_FLOPS / 2 / depth, tile_rows = rows, tile_cols = cols;
 
-    for (int64_t first = 0; first < rows; first += step) {
-        int64_t count = rows - first < step ? rows - first : step;
-        pt_op_gemm_t part = *whole;
+    if (rows > cols)
+        cut_side(&tile_rows, cols, elements);
+    cut_side(&tile_cols, tile_rows, elements);
+    cut_side(&tile_rows, tile_cols, elements);
+    for (int64_t row = 0; row < rows; row += tile_rows)
+        for (int64_t col = 0; col < cols; col += tile_cols) {
+            int64_t m = rows - row < tile_rows ? rows - row : tile_rows;
+            int64_t n = cols - col < tile_cols ? cols - col : tile_cols;
+            pt_op_gemm_t part = *whole;
 
-        part.a = pt_tensor_slice(whole->a, whole->trans_a ? 1 : 0, first, count);
-        part.c = pt_tensor_slice(whole->c, 0, first, count);
-        PT_TRY(pt_op_gemm(call->model->device, call->stream, &part));
-        PT_TRY(pt_comm_progress(call->model->engine));
-    }
+            part.a = pt_tensor_slice(whole->a, whole->trans_a ? 1 : 0, row, m);
+            part.b = pt_tensor_slice(whole->b, whole->trans_b ? 0 : 1, col, n);
+            part.c = pt_tensor_slice(pt_tensor_slice(whole->c, 0, row, m), 1, col, n);
+            PT_TRY(pt_op_gemm(call->model->device, call->stream, &part));
+            PT_TRY(pt_comm_progress(call->model->engine));
+        }
     return PT_OK;
 }
 

@@ -1,4 +1,5 @@
 /* The steps of every op: check, plan its scratch, count, run. */
+#include "penta/clock.h"
 #include "src/ops/backend.h"
 #include "src/ops/attention.h"
 #include "src/ops/gemm.h"
@@ -88,7 +89,9 @@ static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
         count(&device->counts[PT_OP_##name], flops, bytes);                            \
         if (device->dry)                                                               \
             return PT_OK;                                                              \
+        double start = pt_clock_sec();                                                 \
         PT_TRY(device->kernels->name(stream, a));                                      \
+        device->counts[PT_OP_##name].sec += pt_clock_sec() - start;                    \
         return PT_OK;                                                                  \
     }
 #include "src/ops/ops.def"

@@ -483,6 +483,7 @@ pt_status_t pt_device_open_shadow(const pt_device_options_t *options,
     device->ops = &shadow_ops;
     device->kernels = &shadow_kernels;
     device->isa = shadow->cpu->isa;
+    memcpy(device->library, shadow->cpu->library, sizeof device->library);
     device->threads = shadow->cpu->threads;
     return PT_OK;
 close:

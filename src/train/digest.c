@@ -30,17 +30,6 @@ static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void 
     return pt_op_digest(t->device, t->stream, &digest);
 }
 
-/* Fetches the device accumulator. */
-static pt_status_t fetch(pt_trainer_t *t, uint64_t *out)
-{
-    pt_tensor_t word = pt_tensor_slice(pt_tensor_slice(t->host_sums, 0, 0, 1), 1, 0, 1);
-    pt_tensor_t host = pt_tensor_1d(word.data, PT_I64, PT_MEMORY_HOST, 1);
-    PT_TRY(pt_device_copy(t->device, t->stream, &host, &t->digest_sum));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
-    *out = t->device->dry ? 0 : *(const uint64_t *)host.data;
-    return PT_OK;
-}
-
 static pt_status_t clear(pt_trainer_t *t)
 {
     pt_tensor_t zero = pt_tensor_1d(t->host_sums.data, PT_I64, PT_MEMORY_HOST, 1);
@@ -54,7 +43,7 @@ static pt_status_t local_digest(pt_trainer_t *t, uint64_t *out)
     PT_TRY(clear(t));
     for (int b = 0; b < pt_units_buckets(t->units); b++)
         PT_TRY(pt_train_visit_shard(t, b, digest_box, &b));
-    return fetch(t, out);
+    return pt_train_fetch(t, &t->digest_sum, 1, out);
 }
 
 pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
@@ -71,33 +60,34 @@ pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
 
 /* ---- replicas ------------------------------------------------------------------------------------- */
 
-static pt_status_t digest_flat(pt_trainer_t *t, pt_tensor_t flat, uint64_t id)
+static pt_status_t add_whole(pt_trainer_t *t, pt_tensor_t flat, int kind, int bucket)
 {
     int64_t count = pt_tensor_count(&flat);
     pt_op_digest_t digest = {
         .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, 1, count),
         .accumulator = t->digest_sum,
-        .id = pt_mix64(id),
+        .id = pt_mix64((uint64_t)(kind * pt_units_buckets(t->units) + bucket)),
         .pitch = count,
     };
     return pt_op_digest(t->device, t->stream, &digest);
 }
 
-/* Hash of everything this rank holds of the weights, whoever owns it, and of master weights that all
- * hold: equal on all replicas. */
+/* Hash of the weights this rank holds, whoever owns them, and of the states that every replica keeps
+ * whole: equal on all replicas. */
 static pt_status_t whole_digest(pt_trainer_t *t, uint64_t *out)
 {
     PT_TRY(clear(t));
-    int buckets = pt_units_buckets(t->units);
-    for (int b = 0; b < buckets; b++) {
+    for (int b = 0; b < pt_units_buckets(t->units); b++) {
         pt_tensor_t weights = pt_bucket_weights(t->units, b);
-        pt_tensor_t master = pt_optim_state(t->optim, PT_STATE_WEIGHT, b);
-        PT_TRY(digest_flat(t, weights, (uint64_t)b));
-        if (master.dtype != weights.dtype &&
-            pt_tensor_count(&master) == pt_tensor_count(&weights))
-            PT_TRY(digest_flat(t, master, (uint64_t)(buckets + b)));
+        PT_TRY(add_whole(t, weights, PT_STATE_KINDS, b));
+        for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
+            pt_tensor_t state = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
+            bool whole = pt_tensor_count(&state) == pt_bucket_elements(t->units, b);
+            if (whole && state.data != weights.data)
+                PT_TRY(add_whole(t, state, kind, b));
+        }
     }
-    return fetch(t, out);
+    return pt_train_fetch(t, &t->digest_sum, 1, out);
 }
 
 /* The value that more than half of the replicas have. */
@@ -133,7 +123,8 @@ static pt_status_t judge(const uint64_t *digest, int count, int64_t step)
                  (unsigned long long)expected);
     return PT_FAIL(
         PT_INTERNAL,
-        "weights of the replicas differ after step %lld: replica %s, %s: silent "
+        "weights or moments of the replicas differ after step %lld: replica %s, %s: "
+        "silent "
         "corruption of memory or of a message; restart from the last checkpoint, "
         "without the hosts of these replicas",
         (long long)step, odd, against);

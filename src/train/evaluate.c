@@ -60,17 +60,6 @@ static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
     return status;
 }
 
-static pt_status_t fetch(pt_trainer_t *t, pt_sum_t *sum)
-{
-    pt_tensor_t host = pt_tensor_slice(t->host_sums, 0, 0, 1);
-    pt_tensor_t accumulator = pt_model_loss_accumulator(t->model);
-    PT_TRY(pt_device_copy(t->device, t->stream, &host, &accumulator));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
-    if (!t->device->dry)
-        *sum = *(const pt_sum_t *)host.data;
-    return PT_OK;
-}
-
 pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
                               double *loss, bool *stopped)
 {
@@ -91,7 +80,8 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *
     if (status == PT_OK)
         status = run_rounds(t, &e, stopped);
     if (status == PT_OK)
-        status = fetch(t, &sum);
+        status = pt_train_fetch(t, (pt_tensor_t[]){pt_model_loss_accumulator(t->model)},
+                                1, &sum);
     PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, status));
     if (e.valid == 0 || *stopped)
         return PT_OK;

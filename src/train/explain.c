@@ -6,33 +6,52 @@
 /* Flat values of a bucket: pt_bucket_grads or pt_bucket_weights. */
 typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
 
-static pt_status_t is_finite(pt_trainer_t *t, pt_tensor_t x, bool *finite)
+static pt_status_t clear(pt_trainer_t *t)
 {
-    pt_tensor_t host = pt_tensor_slice(t->host_sums, 0, 1, 1);
+    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->norm_sum});
+}
+
+static pt_status_t add(pt_trainer_t *t, pt_tensor_t x)
+{
     pt_op_sum_t sum = {.x = x, .accumulator = t->norm_sum};
-    PT_TRY(pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->norm_sum}));
-    PT_TRY(pt_op_sum(t->device, t->stream, &sum));
-    PT_TRY(pt_device_copy(t->device, t->stream, &host, &t->norm_sum));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
-    *finite = pt_sum_nonfinite(host.data) == 0;
+    return pt_op_sum(t->device, t->stream, &sum);
+}
+
+static pt_status_t is_finite(pt_trainer_t *t, bool *finite)
+{
+    pt_sum_t sum = {.nan = 0};
+    PT_TRY(pt_train_fetch(t, &t->norm_sum, 1, &sum));
+    *finite = pt_sum_nonfinite(&sum) == 0;
     return PT_OK;
+}
+
+static pt_status_t are_all_finite(pt_trainer_t *t, flat_fn flat, bool *finite)
+{
+    PT_TRY(clear(t));
+    for (int b = 0; b < pt_units_buckets(t->units); b++)
+        PT_TRY(add(t, flat(t->units, b)));
+    return is_finite(t, finite);
 }
 
 /* First parameter in table order whose values are not finite on this rank, -1 if none. */
 static pt_status_t find(pt_trainer_t *t, flat_fn flat, int *param)
 {
+    bool finite;
     *param = -1;
-    for (int p = 0; p < t->table.count && *param < 0; p++) {
+    /* As a rule nothing is to be found: one wait says so. */
+    PT_TRY(are_all_finite(t, flat, &finite));
+    for (int p = 0; p < t->table.count && !finite && *param < 0; p++) {
         int bucket = pt_units_bucket_of(t->units, p);
         pt_tensor_t local = pt_units_local_shape(t->units, p);
-        bool finite = true;
-        if (bucket >= 0)
-            PT_TRY(is_finite(t,
-                             pt_tensor_slice(flat(t->units, bucket), 0,
-                                             pt_units_offset(t->units, p),
-                                             pt_tensor_count(&local)),
-                             &finite));
-        if (!finite)
+        bool fine = true;
+        if (bucket < 0)
+            continue;
+        PT_TRY(clear(t));
+        PT_TRY(add(t, pt_tensor_slice(flat(t->units, bucket), 0,
+                                      pt_units_offset(t->units, p),
+                                      pt_tensor_count(&local))));
+        PT_TRY(is_finite(t, &fine));
+        if (!fine)
             *param = p;
     }
     return PT_OK;

@@ -29,9 +29,9 @@ static void count_ops(const pt_op_count_t *now, const pt_op_count_t *before,
                       pt_op_count_t *out)
 {
     for (int op = 0; op < PT_OP_COUNT; op++)
-        out[op] = (pt_op_count_t){now[op].calls - before[op].calls,
-                                  now[op].flops - before[op].flops,
-                                  now[op].bytes - before[op].bytes};
+        out[op] = (pt_op_count_t){.calls = now[op].calls - before[op].calls,
+                                  .flops = now[op].flops - before[op].flops,
+                                  .bytes = now[op].bytes - before[op].bytes};
 }
 
 /* What a step and a load do, on the dry trainer. */

@@ -4,7 +4,6 @@
 #include "pt_version.h"
 #include "src/train/private.h"
 
-#include <hdf5.h>
 #include <stdio.h>
 
 /* Best of a few products of the probe matrices; a rank that shares its core still meets it alone
@@ -38,12 +37,12 @@ pt_status_t pt_train_measure_peak(pt_trainer_t *t, double *flops)
     return PT_OK;
 }
 
-void pt_train_build_text(char *buffer, size_t size)
+void pt_train_build_text(const pt_trainer_t *t, char *buffer, size_t size)
 {
-    unsigned major, minor, release;
-    H5get_libversion(&major, &minor, &release);
-    snprintf(buffer, size, "penta %s (%s), HDF5 %u.%u.%u, %s", PT_VERSION,
-             PT_GIT_REVISION, major, minor, release, PT_COMPILER);
+    char libraries[PT_CHECKPOINT_TEXT];
+    pt_checkpoint_libraries(libraries, sizeof libraries);
+    snprintf(buffer, size, "penta %s (%s), %s, %s, %s", PT_VERSION, PT_GIT_REVISION,
+             libraries, t->device->library, PT_COMPILER);
 }
 
 enum { HOST_NAME = 64 };

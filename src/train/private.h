@@ -15,8 +15,25 @@ pt_status_t pt_train_gather_states(pt_trainer_t *trainer);
 /* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */
 pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);
 
+/* Warns, once, where threads have to take turns on the CPUs of a host. Local. */
+void pt_train_warn_of_crowding(const pt_trainer_t *trainer);
+
+/* Does this run go on from that file: options that must stay the same, and the text? Fails: CONFIG (common),
+ * naming what differs. */
+pt_status_t pt_train_check_belongs(const pt_trainer_t *trainer,
+                                   const pt_checkpoint_reader_t *reader,
+                                   const char *path);
+/* Asks that of the file a resume will take, as far as it can be read, before memory is placed: loading says
+ * the rest. Collective. Fails: CONFIG (common). */
+pt_status_t pt_train_look_ahead(pt_trainer_t *trainer);
+
 /* A rank's valid labels, or 0 where another rank counts the same ones: summed over the world. */
 int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
+
+/* Accumulators on the device, of 2·PT_SUM_WORDS words together, one behind the other to `out`; waits for
+ * them. Of a dry device nothing comes. Local. */
+pt_status_t pt_train_fetch(pt_trainer_t *trainer, const pt_tensor_t *from, int count,
+                           void *out);
 
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer,
@@ -25,8 +42,8 @@ pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer,
 /* Before a save: weights that are not finite would only push good checkpoints out. NUMERIC, common. */
 pt_status_t pt_train_check_weights(pt_trainer_t *trainer);
 
-/* "penta 0.1.0 (revision), HDF5 …, compiler". */
-void pt_train_build_text(char *buffer, size_t size);
+/* "penta 0.1.0 (revision), HDF5 …, MPI …, BLAS …, compiler". */
+void pt_train_build_text(const pt_trainer_t *trainer, char *buffer, size_t size);
 /* "0 host\n1 host\n…" on rank 0, "" elsewhere. Collective. Caller frees with pt_free. */
 pt_status_t pt_train_host_map(pt_trainer_t *trainer, char **out);
 

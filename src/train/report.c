@@ -168,6 +168,18 @@ void report_saved(run_t *run, const char *path, double sec)
     fflush(stdout);
 }
 
+/* What took a hundredth of the time or more. */
+static void report_shares(const run_t *run)
+{
+    report_share_t share[REPORT_SHARES];
+    int count = run->train_sec > 0 ? report_time(run, share) : 0;
+    for (int i = 0; i < count && share[i].sec >= 0.01 * run->train_sec; i++)
+        printf("%s %s %.1f %%", i == 0 ? "time of a step:" : ",", share[i].name,
+               100 * share[i].sec / run->train_sec);
+    if (count > 0)
+        printf("\n");
+}
+
 /* ---- end -------------------------------------------------------------------------------------------- */
 
 pt_status_t report_summary(run_t *run, pt_status_t outcome)
@@ -186,6 +198,7 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",
                rate * flops_per_token(run) / ranks * 1e-12);
     }
+    report_shares(run);
     printf("final loss %.6f, digest %016" PRIx64 ", %s: %s\n", run->loss, run->digest,
            pt_text_duration(pt_clock_sec() - run->start_sec, took, sizeof took),
            pt_status_sentence(outcome));

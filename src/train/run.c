@@ -136,7 +136,8 @@ static pt_status_t after_step(run_t *run, bool *stop)
     return *stop ? PT_OK : save_if_due(run);
 }
 
-static void keep_time(run_t *run, const pt_step_result_t *step)
+static void keep_time(run_t *run, const pt_step_result_t *step,
+                      const double op_sec[PT_OP_COUNT])
 {
     if (!step->skipped)
         run->loss = step->loss;
@@ -147,14 +148,21 @@ static void keep_time(run_t *run, const pt_step_result_t *step)
         return;
     }
     run->train_sec += step->step_sec;
+    run->data_sec += step->data_sec;
+    run->comm_sec += step->comm_sec;
+    for (int op = 0; op < PT_OP_COUNT; op++)
+        run->op_sec[op] += run->trainer.device->counts[op].sec - op_sec[op];
     run->timed_tokens += step->valid_tokens;
 }
 
 static pt_status_t take_step(run_t *run, pt_step_result_t *step)
 {
     int64_t before[PT_AXIS_WORLD + 1];
+    double op_sec[PT_OP_COUNT];
     const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
     report_axis_bytes(ledger, before);
+    for (int op = 0; op < PT_OP_COUNT; op++)
+        op_sec[op] = run->trainer.device->counts[op].sec;
     run->in_step = true;
     run->step_start_sec = pt_clock_sec();
     PT_TRY(pt_train_step(&run->trainer, want_stop, run, step));
@@ -162,6 +170,7 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     report_axis_bytes(ledger, run->step_bytes);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         run->step_bytes[axis] -= before[axis];
+    keep_time(run, step, op_sec);
     return PT_OK;
 }
 
@@ -180,7 +189,6 @@ static pt_status_t loop(run_t *run)
         pt_step_result_t step;
         PT_TRY(take_step(run, &step));
         stop = step.stop;
-        keep_time(run, &step);
         report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }

@@ -22,6 +22,7 @@ typedef struct run {
     double train_sec;      /* in steps, the first apart */
     double first_rate;     /* tokens/s of the first step, for runs of one */
     int64_t timed_tokens;
+    double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
     double step_sec, save_sec; /* expected: smoothed, largest so far */
     double loss, validation_loss;
     double peak_flops;                     /* of all ranks: measured matrix products */
@@ -39,6 +40,14 @@ json_t *report_number(double value);
 /* Share of the measured matrix-product rate that model FLOPs use. */
 double report_mfu(const run_t *run, double tokens_per_sec);
 void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1]);
+/* Where train_sec went, longest first: the ops, waiting for data and for communication, and
+ * "other", what is left. Returns their number. */
+typedef struct report_share {
+    const char *name;
+    double sec;
+} report_share_t;
+enum { REPORT_SHARES = PT_OP_COUNT + 3 };
+int report_time(const run_t *run, report_share_t out[REPORT_SHARES]);
 json_t *report_summary_json(const run_t *run, pt_status_t outcome,
                             double tokens_per_sec);
 /* Warns where a step sent or a class took something else than was planned. */

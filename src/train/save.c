@@ -151,6 +151,7 @@ static void fill_header(const pt_trainer_t *t, double loss,
         .samples = t->step * t->config->train.global_batch,
         .tokens = t->tokens,
         .data_tokens = pt_corpus_tokens(t->corpus),
+        .data_hash = t->data_hash,
         .adam_t = t->t,
         .decay_steps = t->decay_steps,
         .loss = loss,
@@ -160,7 +161,7 @@ static void fill_header(const pt_trainer_t *t, double loss,
     };
     pt_config_value(t->config, PT_OPTION_train_precision, header->precision,
                     sizeof header->precision);
-    pt_train_build_text(header->build, sizeof header->build);
+    pt_train_build_text(t, header->build, sizeof header->build);
     snprintf(header->layout, sizeof header->layout,
              "tensor %d, context %d, pipeline %d, data %d", size[PT_AXIS_TENSOR],
              size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA]);
@@ -235,21 +236,6 @@ done:
     return status;
 }
 
-static pt_status_t check_same_text(const pt_trainer_t *t,
-                                   const pt_checkpoint_reader_t *reader,
-                                   const char *path)
-{
-    int64_t then = pt_checkpoint_header(reader)->data_tokens;
-    int64_t now = pt_corpus_tokens(t->corpus);
-    PT_CHECK_COMMON(
-        then == now, PT_CONFIG,
-        "data.path: the corpus has %lld tokens, when %s was made it had %lld: samples "
-        "would come in another order; give the same files, or start afresh in another "
-        "run.dir",
-        (long long)now, path, (long long)then);
-    return PT_OK;
-}
-
 static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
 {
     double fixed;
@@ -284,8 +270,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     pt_checkpoint_reader_t *reader = NULL;
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
-    PT_TRY_GOTO(done, pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
-    PT_TRY_GOTO(done, check_same_text(t, reader, path));
+    PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path));
     status = load_local(t, reader, path);
     PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, true));
     PT_TRY_GOTO(done, pt_checkpoint_verify_read(reader));

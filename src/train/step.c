@@ -93,18 +93,9 @@ static pt_status_t poison(pt_trainer_t *t)
 /* Loss and squared norm, exactly summed, from the device to the host. */
 static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 {
-    pt_tensor_t loss = pt_tensor_slice(t->host_sums, 0, 0, 1);
-    pt_tensor_t norm = pt_tensor_slice(t->host_sums, 0, 1, 1);
-    pt_tensor_t accumulator = pt_model_loss_accumulator(t->model);
+    pt_tensor_t from[2] = {pt_model_loss_accumulator(t->model), t->norm_sum};
     PT_TRY(pt_optim_square_sum(t->optim, t->norm_sum, t->stream));
-    PT_TRY(pt_device_copy(t->device, t->stream, &loss, &accumulator));
-    PT_TRY(pt_device_copy(t->device, t->stream, &norm, &t->norm_sum));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
-    if (t->device->dry)
-        return PT_OK;
-    sums[0] = *(const pt_sum_t *)loss.data;
-    sums[1] = *(const pt_sum_t *)norm.data;
-    return PT_OK;
+    return pt_train_fetch(t, from, 2, sums);
 }
 
 /* The one exchange: loss, norm, N of the next step, stop wishes, worst status. */

@@ -82,13 +82,26 @@ static json_t *hosts_json(const run_t *run)
     return list;
 }
 
+/* Seconds of a step, the first apart, by what they went to; empty for a single step. */
+static json_t *time_json(const run_t *run)
+{
+    report_share_t share[REPORT_SHARES];
+    json_t *object = json_object();
+    int64_t steps = run->trainer.step - run->first_step - 1;
+    int count = steps > 0 ? report_time(run, share) : 0;
+    for (int i = 0; i < count; i++)
+        json_object_set_new(object, share[i].name,
+                            json_real(share[i].sec / (double)steps));
+    return object;
+}
+
 json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens_per_sec)
 {
     char digest[17], build[PT_CHECKPOINT_TEXT];
     const pt_trainer_t *t = &run->trainer;
     json_t *object = json_object();
     snprintf(digest, sizeof digest, "%016" PRIx64, run->digest);
-    pt_train_build_text(build, sizeof build);
+    pt_train_build_text(t, build, sizeof build);
     json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
     set(object, "code", pt_status_exit_code(outcome));
     set(object, "step", t->step);
@@ -100,6 +113,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     set(object, "tokens", t->tokens);
     json_object_set_new(object, "tokens_per_s", report_number(tokens_per_sec));
     json_object_set_new(object, "mfu", report_number(report_mfu(run, tokens_per_sec)));
+    json_object_set_new(object, "step_seconds", time_json(run));
     json_object_set_new(object, "bytes_sent", traffic_json(run));
     json_object_set_new(object, "step_bytes_sent", axes_json(run->step_bytes));
     json_object_set_new(object, "planned_step_bytes_sent", planned_traffic_json(run));

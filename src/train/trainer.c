@@ -54,6 +54,8 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
     PT_TRY(check_same_isa(t, world));
+    if (!dry)
+        pt_train_warn_of_crowding(t);
     pt_mesh_shape_t shape;
     PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
     return pt_mesh_create(t->engine, &shape, &t->mesh);
@@ -166,6 +168,8 @@ static pt_status_t open_data(pt_trainer_t *t, bool dry)
     const pt_config_t *c = t->config;
     PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->arch.vocab, &t->corpus));
+    if (!dry)
+        PT_TRY(pt_corpus_hash(t->corpus, &t->data_hash));
     return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
 }
 
@@ -175,8 +179,13 @@ static pt_status_t check_same_data(pt_trainer_t *t)
 {
     int64_t tokens = pt_corpus_tokens(t->corpus);
     int64_t documents = pt_corpus_documents(t->corpus);
-    int64_t most[4] = {tokens, -tokens, documents, -documents};
-    PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 4));
+    int64_t hash = (int64_t)(t->data_hash >> 1);
+    int64_t most[6] = {tokens, -tokens, documents, -documents, hash, -hash};
+    PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 6));
+    PT_CHECK_COMMON(
+        most[4] == -most[5] || most[0] != -most[1], PT_CONFIG,
+        "data.path: the text is not the same on all ranks, though as long: name files "
+        "that every host sees and nobody writes to");
     PT_CHECK_COMMON(
         most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
         "data.path: not the same corpus on all ranks (%lld to %lld tokens, %lld "
@@ -297,6 +306,8 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     status = make_local(out, kind);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
     PT_TRY_GOTO(fail, check_same_data(out));
+    if (kind == PT_TRAINER_RUN)
+        PT_TRY_GOTO(fail, pt_train_look_ahead(out));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);

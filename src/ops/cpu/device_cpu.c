@@ -5,7 +5,9 @@
 #include "src/ops/cpu/matmul.h"
 #include "src/ops/cpu/stream.h"
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -190,6 +192,26 @@ static void set_blas_threads(int threads)
     }
 }
 
+/* Name and version: its rounding is ours. */
+static void name_blas(char *out, size_t size)
+{
+    static const char *const namers[] = {"openblas_get_config",
+                                         "bli_info_get_version_str"};
+    const char *said = "";
+    for (size_t i = 0; i < sizeof namers / sizeof namers[0] && !*said; i++) {
+        const char *(*ask)(void);
+        *(void **)&ask = dlsym(RTLD_DEFAULT, namers[i]);
+        if (ask)
+            said = ask();
+    }
+    if (strncasecmp(said, PT_BLAS_NAME, strlen(PT_BLAS_NAME)) == 0)
+        snprintf(out, size, "%s", said);
+    else
+        snprintf(out, size, "%s%s%s", PT_BLAS_NAME, *said ? " " : "", said);
+    for (size_t end = strlen(out); end > 0 && out[end - 1] == ' ';)
+        out[--end] = '\0';
+}
+
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
     struct pt_matmul *matmul = NULL;
@@ -200,5 +222,6 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
     device->ops = &cpu_ops;
     device->threads = options->threads;
     set_blas_threads(options->threads);
+    name_blas(device->library, sizeof device->library);
     return PT_OK;
 }

@@ -1,0 +1,89 @@
+#include "penta/alloc.h"
+#include "src/train/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static pt_status_t check_same_text(const pt_trainer_t *t,
+                                   const pt_checkpoint_header_t *header,
+                                   const char *path)
+{
+    int64_t now = pt_corpus_tokens(t->corpus);
+    PT_CHECK_COMMON(
+        header->data_tokens == now, PT_CONFIG,
+        "data.path: the corpus has %lld tokens, when %s was made it had %lld: samples "
+        "would come in another order; give the same files, or start afresh in another "
+        "run.dir",
+        (long long)now, path, (long long)header->data_tokens);
+    PT_CHECK_COMMON(
+        header->data_hash == t->data_hash, PT_CONFIG,
+        "data.path: the corpus is as long as when %s was made, but another text; give "
+        "the same files, or start afresh in another run.dir",
+        path);
+    return PT_OK;
+}
+
+pt_status_t pt_train_check_belongs(const pt_trainer_t *t,
+                                   const pt_checkpoint_reader_t *reader,
+                                   const char *path)
+{
+    PT_TRY(pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
+    return check_same_text(t, pt_checkpoint_header(reader), path);
+}
+
+static pt_status_t look_at(const pt_trainer_t *t, pt_comm_t *alone, const char *path)
+{
+    pt_checkpoint_reader_t *reader = NULL;
+    PT_TRY(pt_checkpoint_open(alone, path, &reader));
+    pt_status_t status = pt_train_check_belongs(t, reader, path);
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+/* The first that can be read, in the order of a resume. */
+static pt_status_t look_at_newest(const pt_trainer_t *t, pt_comm_t *alone)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    pt_checkpoint_entry_t *list = NULL;
+    int count = 0;
+    snprintf(directory, sizeof directory, "%s/checkpoints", t->config->run.dir);
+    pt_status_t status = pt_checkpoint_list(directory, &list, &count);
+    for (int i = 0; i < count; i++) {
+        status = look_at(t, alone, list[i].path);
+        if (status != PT_IO)
+            break;
+    }
+    pt_free(list);
+    return status;
+}
+
+static pt_status_t look(const pt_trainer_t *t)
+{
+    const char *resume = t->config->checkpoint.resume;
+    pt_wire_t *wire = NULL;
+    pt_engine_t *engine = NULL;
+    pt_engine_options_t options = {.gpu_direct = "auto"};
+    pt_status_t status;
+    if (strcmp(resume, "none") == 0)
+        return PT_OK;
+    PT_TRY(pt_wire_open_serial(&wire));
+    PT_TRY_GOTO(close, pt_engine_create(wire, &options, &engine));
+    pt_comm_t *alone = pt_engine_world(engine);
+    status = strcmp(resume, "auto") == 0 ? look_at_newest(t, alone)
+                                         : look_at(t, alone, resume);
+    pt_engine_destroy(engine);
+close:
+    pt_wire_close(wire);
+    return status;
+}
+
+pt_status_t pt_train_look_ahead(pt_trainer_t *t)
+{
+    pt_comm_t *world = t->mesh.world;
+    pt_status_t status = pt_comm_rank(world) == 0 ? look(t) : PT_OK;
+    if (status == PT_IO) {
+        pt_error_clear(); /* whoever loads names the damage */
+        status = PT_OK;
+    }
+    return pt_comm_agree(world, status, false);
+}
