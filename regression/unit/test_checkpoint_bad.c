@@ -199,17 +199,6 @@ static void test_attributes(void)
 }
 
 /* A dataset of the name; `layout` and `type` may be strange. No storage unless asked. */
-/* A file of a version without fp16 has no counter of forgiven overflows. */
-static void test_older(void)
-{
-    hid_t file = edit("older");
-    bool right;
-
-    H5Adelete(file, "loss_scale_hysteresis");
-    H5Fclose(file);
-    tap_ok(try_file("older", &right) == PT_OK && right, "an older file reads right");
-}
-
 static void put_dataset(hid_t file, const char *name, hid_t type, int ndim,
                         const hsize_t *shape, hid_t list)
 {
@@ -331,7 +320,6 @@ int main(void)
     test_truncations();
     test_corruptions();
     test_attributes();
-    test_older();
     test_datasets();
     test_links();
     tap_ok(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) == 0,
