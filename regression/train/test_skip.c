@@ -112,6 +112,16 @@ static bool equal(const lines_t *a, const lines_t *b)
     return same;
 }
 
+/* Steps without overflow at the end. */
+static int clean_at_end(const lines_t *lines)
+{
+    int clean = 0;
+
+    while (clean < lines->count && !lines->line[lines->count - 1 - clean].skipped)
+        clean++;
+    return clean;
+}
+
 /* What the lines of a run must say of each other: by the rule of the scale, after one step at a fixed
  * one; updates have the rates of updates 1, 2, …; labels are counted in every step. */
 static bool is_by_the_rule(const lines_t *lines, int *skipped)
@@ -152,11 +162,13 @@ static void test_back_off(void)
     tap_all(good, "%d steps skipped, scale, rate and labels by the rule", skipped);
     tap_all(tt.rank != 0 || (skipped >= 4 && skipped <= STEPS - 2),
             "it backs off, and then learns");
-    tap_all(header.step == STEPS && header.samples == 8 * STEPS &&
-                (tt.rank != 0 || header.adam_t == STEPS - skipped) &&
-                header.loss_scale_hysteresis == 0 && header.loss_scale < 1 << 26,
-            "the file has %d steps, %d updates, a scale of %.0f", (int)header.step,
-            (int)header.adam_t, header.loss_scale);
+    tap_all(
+        header.step == STEPS && header.samples == 8 * STEPS &&
+            (tt.rank != 0 || (header.adam_t == STEPS - skipped &&
+                              header.loss_scale_good_steps == clean_at_end(&lines))) &&
+            header.loss_scale_hysteresis == 0 && header.loss_scale < 1 << 26,
+        "the file has %d steps, %d updates, a scale of %.0f", (int)header.step,
+        (int)header.adam_t, header.loss_scale);
     again = back_off("stops", FIRST, STEPS);
     lines_t stops = read_lines("stops");
     pt_checkpoint_header_t other = header_of("stops", STEPS);
@@ -308,6 +320,47 @@ static void test_unseen(void)
     pt_free(c);
 }
 
+static double *weights_after(const char *settings, int steps, int64_t *count)
+{
+    pt_config_t *config = tt_config(MODEL "train.eps=1 train.lr=10 ", settings);
+    tt_record_t record = {.steps = 0};
+    pt_trainer_t t;
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    tt_steps(&t, steps, &record);
+    double *values = tt_values(&t, false, count);
+    pt_trainer_destroy(&t);
+    pt_free(config);
+    return values;
+}
+
+static double rms_between(const double *a, const double *b, int64_t count)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < count; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sqrt(sum / (double)count);
+}
+
+/* With an epsilon of 1 AdamW moves weights as far as gradients are large: where fp32 does, so the scale is
+ * out of them. */
+static void test_update(void)
+{
+    int64_t count;
+    double *begin = weights_after("train.loss_scale=4096", 0, &count);
+    double *fp16 = weights_after("train.loss_scale=4096", 4, &count);
+    double *fp32 = weights_after("train.precision=fp32", 4, &count);
+    double moved = rms_between(fp32, begin, count);
+    double apart = rms_between(fp32, fp16, count);
+
+    tap_all(moved > 0 && apart < 0.05 * moved,
+            "weights move as in fp32: apart by %.4f of the way", apart / moved);
+    pt_free(begin);
+    pt_free(fp16);
+    pt_free(fp32);
+}
+
 int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
@@ -322,5 +375,6 @@ int main(int argc, char **argv)
     low.value = 2;
     test_hopeless("dynamic", low, "train.gradient:0:*:nan", 3, "loss scale of 1");
     test_unseen();
+    test_update();
     return tt_finish();
 }
