@@ -24,8 +24,8 @@ typedef struct pt_checkpoint_header {
     double loss;
     double loss_scale;             /* fp16; 1 otherwise */
     int64_t loss_scale_good_steps; /* its counters, pt_loss_scale_t of optim.h */
-    int64_t loss_scale_hysteresis; /* 0 in files of versions without fp16 */
-    uint64_t digest;               /* of the model group: sum of its tensors' digests */
+    int64_t loss_scale_hysteresis;
+    uint64_t digest; /* of the model group: sum of its tensors' digests */
     char precision[8];
     char build[PT_CHECKPOINT_TEXT];  /* version, revision, HDF5, MPI, BLAS, compiler */
     char layout[PT_CHECKPOINT_TEXT]; /* provenance only */

@@ -112,17 +112,15 @@ static pt_dtype_t narrowed(int choice, pt_dtype_t otherwise)
                                       : otherwise;
 }
 
-/* Close to 1, beta2 changes the second moment by less than half of bf16's last place (2^-8). */
+/* Closer to 1, beta2 changes exp_avg_sq by less than half a unit in bf16's last place. */
 static void warn_of_moments(const pt_trainer_t *t)
 {
     if (t->config->train.moments_dtype == PT_NARROW_BF16 &&
-        1 - t->config->train.beta2 < ldexp(1, -8))
-        pt_log_root(
-            PT_LOG_WARN,
-            "train.beta2=%g changes bf16 moments too little to be seen, so they "
-            "stay as they are: take train.beta2=0.99 or less, or "
-            "train.moments_dtype=fp32",
-            t->config->train.beta2);
+        1 - t->config->train.beta2 < 0x1p-8)
+        pt_log_root(PT_LOG_WARN,
+                    "train.beta2=%g: updates of exp_avg_sq are too small for bf16 and "
+                    "round away; lower it to 0.996, or set train.moments_dtype=fp32",
+                    t->config->train.beta2);
 }
 
 static pt_status_t make_model(pt_trainer_t *t)
