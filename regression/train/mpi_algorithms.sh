@@ -4,6 +4,7 @@
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 ranks=4
+types=train.precision=fp32
 
 train() { # DIRECTORY [VARIABLE=VALUE...]
     local directory=$1
@@ -11,7 +12,7 @@ train() { # DIRECTORY [VARIABLE=VALUE...]
     env "$@" "$MPIEXEC" -n $ranks "$PENTA" train run.dir="$directory" \
         run.device="$PENTA_TEST_BACKEND" data.path=corpus.txt model.layers=2 model.hidden=32 \
         model.ffn=64 model.heads=4 model.head_dim=8 train.sequence=16 train.global_batch=7 \
-        train.micro_batch=1 train.steps=4 train.warmup=1 run.log_level=error >"$directory.out" 2>&1
+        train.micro_batch=1 train.steps=4 train.warmup=1 $types run.log_level=error >"$directory.out" 2>&1
 }
 
 # Losses and norms of all steps and the digest of the weights.
@@ -49,12 +50,23 @@ for setting in \
     NOLOCAL=1 ODD_EVEN_CLIQUES=1; do
     tap_ok "$setting" same "MPIR_CVAR_$setting"
 done
-tap_ok "all at once" same MPIR_CVAR_IALLTOALL_INTRA_ALGORITHM=tsp_scattered \
-    MPIR_CVAR_IALLGATHER_INTRA_ALGORITHM=tsp_recexch_halving \
-    MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=tsp_recexch_multiple_buffer \
-    MPIR_CVAR_IBCAST_INTRA_ALGORITHM=tsp_tree MPIR_CVAR_ODD_EVEN_CLIQUES=1
+others=(MPIR_CVAR_IALLTOALL_INTRA_ALGORITHM=tsp_scattered
+    MPIR_CVAR_IALLGATHER_INTRA_ALGORITHM=tsp_recexch_halving
+    MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM=tsp_recexch_multiple_buffer
+    MPIR_CVAR_IBCAST_INTRA_ALGORITHM=tsp_tree MPIR_CVAR_ODD_EVEN_CLIQUES=1)
+tap_ok "all at once" same "${others[@]}"
 tap_ok "messages through the kernel's copy" same UCX_TLS=self,posix,cma
 
+for types in train.precision=bf16 "train.precision=bf16 parallel.reduce_dtype=bf16" train.precision=fp16; do
+    train "base ${types// /_}"
+    figures "base ${types// /_}" >narrow.figures
+    tap_fails "$types: other numbers than fp32" 1 cmp -s narrow.figures base.figures
+    train narrow "${others[@]}"
+    tap_ok "... which do not depend on the algorithms either" test "$(figures narrow)" = "$(cat narrow.figures)"
+    rm -rf narrow
+done
+
+types=train.precision=fp32
 ranks=3
 train three
 tap_ok "another number of ranks is seen" test "$(figures three | cmp - base.figures 2>&1)"

@@ -53,6 +53,19 @@ static void report_layout(const run_t *run)
            run->config->train.micro_batch);
 }
 
+static void report_numbers(const run_t *run)
+{
+    const pt_trainer_t *t = &run->trainer;
+    printf("numbers     computed in %s, gradients %s, master weights %s, moments %s",
+           pt_dtype_name(t->arch.dtype), pt_dtype_name(pt_units_grad_dtype(t->units)),
+           pt_dtype_name(pt_optim_state(t->optim, PT_STATE_WEIGHT, 0).dtype),
+           pt_dtype_name(pt_optim_state(t->optim, PT_STATE_EXP_AVG, 0).dtype));
+    if (t->arch.dtype == PT_F16)
+        printf(", loss scale %.0f%s", t->scale.value,
+               t->scale.dynamic ? " (dynamic)" : "");
+    printf("\n");
+}
+
 static void report_memory(const run_t *run)
 {
     char bytes[32];
@@ -88,6 +101,7 @@ void report_header(const run_t *run)
     printf("penta %s (%s)\n", PT_VERSION, PT_GIT_REVISION);
     report_model(run);
     report_layout(run);
+    report_numbers(run);
     report_memory(run);
     printf("data        %s tokens, %" PRId64 " training and %" PRId64
            " validation sequences\n",

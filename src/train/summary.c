@@ -124,6 +124,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     json_object_set_new(object, "init_from", initial_json(run));
     set(object, "step", t->step);
     set(object, "steps", t->step - run->first_step);
+    set(object, "updates", t->t);
     json_object_set_new(object, "loss", report_number(run->loss));
     json_object_set_new(object, "validation_loss",
                         report_number(run->validation_loss[0]));
