@@ -35,13 +35,6 @@ static const field_t fields[] = {
     FIELD(layout, STRING),
 };
 
-/* Not in files of versions without fp16, which are read all the same. */
-static bool is_missing(hid_t file, const field_t *field)
-{
-    return strcmp(field->attribute.name, "loss_scale_hysteresis") == 0 &&
-           H5Aexists(file, field->attribute.name) == 0;
-}
-
 static const pt_h5_attribute_t format_attribute = {"format", PT_H5_INT64,
                                                    sizeof(int64_t)};
 static const pt_h5_attribute_t digest_attribute = {"digest", PT_H5_UINT64,
@@ -92,10 +85,6 @@ pt_status_t pt_checkpoint_read_header(hid_t file, const char *path,
              PT_CHECKPOINT_FORMAT);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char *value = (char *)out + fields[i].offset;
-        if (is_missing(file, &fields[i])) {
-            memset(value, 0, fields[i].attribute.size);
-            continue;
-        }
         PT_TRY(pt_h5_read_attribute(root, fields[i].attribute, value));
         if (fields[i].attribute.kind != PT_H5_INT64)
             continue;

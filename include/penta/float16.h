@@ -32,23 +32,18 @@ static inline float pt_bf16_to_f32(uint16_t x)
 
 static inline uint16_t pt_f32_to_bf16(float x)
 {
-    uint32_t bits = pt_float_bits(x);
-    uint32_t nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-    uint32_t quiet = bits >> 16 | 0x40;
-    return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
+    uint32_t bits = pt_float_bits(x), up = 0x7fff + (bits >> 16 & 1);
+    uint32_t quiet = bits | 0x400000;
+    return (uint16_t)((x == x ? bits + up : quiet) >> 16);
 }
 
-/* A subnormal number is m·2^-24: its bits behind the exponent of 2^-14, less 2^-14. */
+/* As fp32 the bits mean 2^-112 of it; the exponent of Inf and NaN is then set. */
 static inline float pt_f16_to_f32(uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, bits = (uint32_t)(x & 0x7fff) << 13;
-    uint32_t normal = bits + ((127 - 15) << 23);
-    uint32_t infinite = bits + ((255 - 31) << 23);
-    float small = pt_float_of_bits(bits + ((127 - 14) << 23)) -
-                  pt_float_of_bits((127 - 14) << 23);
-    uint32_t wide = bits >= 31 << 23 ? infinite : normal;
-    wide = bits < 1 << 23 ? pt_float_bits(small) : wide;
-    return pt_float_of_bits(wide | sign);
+    uint32_t wide = pt_float_bits(pt_float_of_bits(bits) * 0x1p112f);
+    uint32_t infinite = bits >= 31 << 23 ? 0x7f800000 : 0;
+    return pt_float_of_bits(wide | infinite | sign);
 }
 
 /* Below 2^-14 adding 1/2 leaves the number in units of 2^-24 in the low bits, rounded. */

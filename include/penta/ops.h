@@ -31,6 +31,15 @@ typedef struct pt_op_fill {
     double value;
 } pt_op_fill_t;
 
+/* x[r,c] = std·z, rounded; z the normal number (normal.h) of `seed`, `id` and the global index first +
+ * r·pitch + c. 2-D. */
+typedef struct pt_op_normal {
+    pt_tensor_t x;
+    double std;
+    uint64_t seed, id;
+    int64_t first, pitch;
+} pt_op_normal_t;
+
 /* y = x rounded to y's type: nearest even, beyond its largest number infinity; NaN stays NaN. Any two
  * floating types; dense, same count. */
 typedef struct pt_op_cast {

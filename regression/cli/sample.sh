@@ -44,6 +44,13 @@ tap_ok "a double-precision model is trained" train run.dir=run64 train.steps=2 t
 sample run.dir=run64 sample.tokens=5 >a
 tap_ok "... and sampled" test "$(wc -c <a)" -eq 5
 
+for precision in bf16 fp16; do
+    tap_ok "a model is trained in $precision" train run.dir=run_$precision train.steps=80 train.lr=0.004 \
+        train.precision=$precision
+    sample run.dir=run_$precision sample.prompt="the quick " sample.tokens=125 sample.temperature=0 >a
+    tap_ok "... and knows the sentence, too" test "$(cat a)" = "$(cat cold)"
+done
+
 tap_ok "a model of 16-bit tokens is trained" \
     train run.dir=run16 train.steps=1 data.format=u16 model.vocab=32768 model.hidden=32 model.ffn=32
 tap_fails "... and not sampled as text" 2 sample run.dir=run16 2>errors

@@ -6,8 +6,8 @@ static void rotary_case(ot_t *t, int64_t n, int64_t heads, int64_t width, int64_
     ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, heads, width);
     ot_tensor_t *old = OT_NEW(t, t->type, OT_ZERO, n, heads, width);
     ot_tensor_t *position = random_index(t, n, places);
-    ot_tensor_t *cosine = OT_DENSE(t, t->type, OT_ZERO, places, half);
-    ot_tensor_t *sine = OT_DENSE(t, t->type, OT_ZERO, places, half);
+    ot_tensor_t *cosine = OT_DENSE(t, t->sum, OT_ZERO, places, half);
+    ot_tensor_t *sine = OT_DENSE(t, t->sum, OT_ZERO, places, half);
     for (int64_t e = 0; e < n * heads * width; e++)
         ot_set(old, e, ot_get(x, e));
     for (int64_t e = 0; e < places * half; e++) {
@@ -41,7 +41,7 @@ static void rotary_case(ot_t *t, int64_t n, int64_t heads, int64_t width, int64_
     OT_RUN(t, pt_op_rotary(t->device, t->stream, &args));
     ot_pull(t, x);
     for (int64_t e = 0; e < n * heads * width; e++)
-        ot_near(t, ot_get(x, e), ot_get(old, e), 4, 4);
+        ot_near(t, ot_get(x, e), ot_get(old, e), 4, 4 * t->coarse);
     ot_reset(t);
 }
 

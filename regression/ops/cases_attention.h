@@ -52,12 +52,12 @@ static attention_case_t attention_make(ot_t *t, const attention_sizes_t *z)
     a.q = OT_NEW(t, t->type, OT_RANDOM, n, z->heads, z->width);
     a.k = OT_NEW(t, t->type, OT_RANDOM, m, z->kv_heads, z->width);
     a.v = OT_NEW(t, t->type, OT_RANDOM, m, z->kv_heads, z->value_width);
-    a.o = OT_NEW(t, t->type, OT_POISON, n, z->heads, z->value_width);
+    a.o = OT_NEW(t, t->out, OT_POISON, n, z->heads, z->value_width);
     a.dout = OT_NEW(t, t->type, OT_RANDOM, n, z->heads, z->value_width);
-    a.dq = OT_NEW(t, t->type, OT_POISON, n, z->heads, z->width);
-    a.dk = OT_NEW(t, t->type, OT_POISON, m, z->kv_heads, z->width);
-    a.dv = OT_NEW(t, t->type, OT_POISON, m, z->kv_heads, z->value_width);
-    a.lse = OT_DENSE(t, t->type, OT_POISON, n, z->heads);
+    a.dq = OT_NEW(t, t->out, OT_POISON, n, z->heads, z->width);
+    a.dk = OT_NEW(t, t->out, OT_POISON, m, z->kv_heads, z->width);
+    a.dv = OT_NEW(t, t->out, OT_POISON, m, z->kv_heads, z->value_width);
+    a.lse = OT_DENSE(t, t->sum, OT_POISON, n, z->heads);
     attention_arrays(t, &a, z);
     a.dropout = dropout_of(t, z->p, n);
     a.dropout.site = PT_DROPOUT_ATTENTION;
@@ -137,8 +137,8 @@ static void attention_fwd_check(ot_t *t, const attention_case_t *a)
     for (int64_t row = 0; row < a->sequences * a->tq; row++)
         for (int64_t head = 0; head < a->heads; head++) {
             long double lse = attention_row(a, row, head, p, dropped);
-            ot_near(t, ot_get(a->lse, row * a->heads + head), lse,
-                    isinf((double)lse) ? 1 : fabsl(lse) + 4, 16);
+            ot_near_sum(t, ot_get(a->lse, row * a->heads + head), lse,
+                        isinf((double)lse) ? 1 : fabsl(lse) + 4, 16);
             for (int64_t d = 0; d < a->value_width; d++) {
                 long double want = 0, size = 1e-30L;
                 for (int64_t j = 0; j < a->tk; j++) {
@@ -148,8 +148,9 @@ static void attention_fwd_check(ot_t *t, const attention_case_t *a)
                     want += term;
                     size += fabsl(term) * 4;
                 }
-                ot_near(t, ot_get(a->o, (row * a->heads + head) * a->value_width + d),
-                        want, size, 16);
+                ot_near_out(t,
+                            ot_get(a->o, (row * a->heads + head) * a->value_width + d),
+                            want, size, 16);
             }
         }
 }
@@ -184,8 +185,8 @@ static void attention_cut_keys(pt_attention_shape_t *shape, int64_t first, int64
 static void attention_split_queries(ot_t *t, const attention_case_t *a)
 {
     int64_t first = a->tq / 3, count = a->tq - first;
-    ot_tensor_t *o = OT_NEW(t, t->type, OT_POISON, count, a->heads, a->value_width);
-    ot_tensor_t *lse = OT_DENSE(t, t->type, OT_POISON, count, a->heads);
+    ot_tensor_t *o = OT_NEW(t, t->out, OT_POISON, count, a->heads, a->value_width);
+    ot_tensor_t *lse = OT_DENSE(t, t->sum, OT_POISON, count, a->heads);
     pt_op_attention_fwd_t args = attention_args(a);
     args.q = pt_tensor_slice(args.q, 0, first, count);
     args.o = o->x;
@@ -206,8 +207,8 @@ static void attention_split_keys(ot_t *t, const attention_case_t *a)
     ot_tensor_t *o[2], *lse[2];
     for (int part = 0; part < 2; part++) {
         int64_t first = part ? cut : 0, count = part ? a->tk - cut : cut;
-        o[part] = OT_NEW(t, t->type, OT_POISON, n, a->heads, a->value_width);
-        lse[part] = OT_DENSE(t, t->type, OT_POISON, n, a->heads);
+        o[part] = OT_NEW(t, t->sum, OT_POISON, n, a->heads, a->value_width);
+        lse[part] = OT_DENSE(t, t->sum, OT_POISON, n, a->heads);
         pt_op_attention_fwd_t args = attention_args(a);
         args.o = o[part]->x;
         args.lse = lse[part]->x;
@@ -223,15 +224,15 @@ static void attention_split_keys(ot_t *t, const attention_case_t *a)
         long double top = fmaxl(one, two), whole = -INFINITY;
         if (!isinf((double)top))
             whole = top + logl(expl(one - top) + expl(two - top));
-        ot_near(t, ot_get(a->lse, r), whole,
-                isinf((double)whole) ? 1 : fabsl(whole) + 4, 16);
+        ot_near_sum(t, ot_get(a->lse, r), whole,
+                    isinf((double)whole) ? 1 : fabsl(whole) + 4, 16);
         for (int64_t d = 0; d < a->value_width; d++) {
             int64_t e = r * a->value_width + d;
             long double want = 0;
             if (!isinf((double)whole))
                 want = expl(one - whole) * ot_get(o[0], e) +
                        expl(two - whole) * ot_get(o[1], e);
-            ot_near(t, ot_get(a->o, e), want, 4, 16);
+            ot_near_out(t, ot_get(a->o, e), want, 4, 16);
         }
     }
 }
@@ -291,15 +292,17 @@ static long double *attention_bwd_want(ot_t *t, const attention_case_t *a)
     return want;
 }
 
-/* Gradients are `times` the wanted ones. */
+/* Gradients are `times` the wanted ones; o rounded to T, of which delta is made, and what was
+ * there before add errors of T. */
 static void attention_bwd_check(ot_t *t, const attention_case_t *a,
                                 const long double *want, double times)
 {
     const ot_tensor_t *got[] = {a->dq, a->dk, a->dv};
     for (int i = 0; i < 3; i++)
         for (int64_t e = 0; e < pt_tensor_count(&got[i]->x); e++, want++)
-            ot_near(t, ot_get(got[i], e), times * *want,
-                    8 + (i == 0 ? 0 : fabsl(*want)), 64);
+            ot_near_out(t, ot_get(got[i], e), times * *want,
+                        8 + (i == 0 ? 0 : fabsl(*want)),
+                        t->out == t->sum ? 64 : 64 + t->coarse);
 }
 
 static void attention_backward(ot_t *t, const attention_case_t *a, bool accumulate)

@@ -6,13 +6,13 @@
 
 #include "penta/alloc.h"
 #include "penta/device.h"
-#include "penta/rng.h"
+#include "penta/normal.h"
 #include "regression/tap.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OT_MAX_TENSORS = 256, OT_GUARD = 64, OT_WORKSPACE = 3 << 16 };
+enum { OT_MAX_TENSORS = 256, OT_GUARD = 64, OT_WORKSPACE = 3 << 20 };
 
 typedef enum ot_fill { OT_RANDOM, OT_ZERO, OT_POISON } ot_fill_t;
 
@@ -28,9 +28,12 @@ typedef struct ot {
     pt_device_t *device;
     pt_stream_t *stream;
     char *workspace; /* OT_WORKSPACE bytes on the device */
-    pt_dtype_t type;
-    double eps;  /* distance from 1 to the next number of `type` */
-    int64_t pad; /* extra elements between rows of tensors made from now on */
+    pt_dtype_t type; /* T */
+    pt_dtype_t sum;  /* A */
+    pt_dtype_t out;  /* of operands that may be T or A */
+    double eps;      /* distance from 1 to the next number of A */
+    double coarse;   /* that of T, in eps */
+    int64_t pad;     /* extra elements between rows of tensors made from now on */
     uint64_t seed;
     bool ok;
     uint64_t hash; /* of all that was fetched */
@@ -75,9 +78,9 @@ static int64_t ot_byte(const ot_tensor_t *a, int64_t e)
 static double ot_get(const ot_tensor_t *a, int64_t e)
 {
     const void *p = a->host + ot_byte(a, e);
+    if (pt_dtype_is_float(a->x.dtype))
+        return pt_float_get(a->x.dtype, p, 0);
     switch (a->x.dtype) {
-    case PT_F64: return *(const double *)p;
-    case PT_F32: return *(const float *)p;
     case PT_I64: return (double)*(const int64_t *)p;
     case PT_I32: return *(const int32_t *)p;
     default: return *(const uint8_t *)p;
@@ -87,9 +90,11 @@ static double ot_get(const ot_tensor_t *a, int64_t e)
 static void ot_set(ot_tensor_t *a, int64_t e, double value)
 {
     void *p = a->host + ot_byte(a, e);
+    if (pt_dtype_is_float(a->x.dtype)) {
+        pt_float_set(a->x.dtype, p, 0, value);
+        return;
+    }
     switch (a->x.dtype) {
-    case PT_F64: *(double *)p = value; break;
-    case PT_F32: *(float *)p = (float)value; break;
     case PT_I64: *(int64_t *)p = (int64_t)value; break;
     case PT_I32: *(int32_t *)p = (int32_t)value; break;
     default: *(uint8_t *)p = (uint8_t)value; break;
@@ -204,11 +209,21 @@ static void ot_reset(ot_t *t)
     t->used = 0;
 }
 
-/* |got - want| <= bound·eps·scale. */
-static void ot_near(ot_t *t, double got, long double want, long double scale,
-                    double bound)
+/* Half the distance of neighbours of `dtype` at x, at most; 0 for types that are their own A. */
+static long double ot_half_step(pt_dtype_t dtype, long double x)
 {
-    double error = (double)(fabsl(got - want) / (scale * t->eps));
+    if (dtype == PT_BF16)
+        return fmaxl(fabsl(x) * 0x1p-8L, 0x1p-134L);
+    return dtype == PT_F16 ? fmaxl(fabsl(x) * 0x1p-11L, 0x1p-25L) : 0;
+}
+
+/* |got - want| <= bound·eps·scale, and one rounding to `dtype`. */
+static void ot_near_in(ot_t *t, pt_dtype_t dtype, double got, long double want,
+                       long double scale, double bound)
+{
+    long double step = ot_half_step(dtype, want), off = fabsl(got - want) - step;
+    double error = (double)(off / (scale * t->eps * (step > 0 ? 1 + 0x1p-7L : 1)));
+    error = error < 0 ? 0 : error;
     if (isnan(got) != isnan((double)want))
         error = INFINITY;
     if (isinf(got) && isinf((double)want) && got == (double)want)
@@ -218,6 +233,26 @@ static void ot_near(ot_t *t, double got, long double want, long double scale,
     if (!(error <= bound))
         ot_fail(t, "%.17g instead of %.17Lg: %.3g eps of %.3Lg, bound %g", got, want,
                 error, scale, bound);
+}
+
+static void ot_near(ot_t *t, double got, long double want, long double scale,
+                    double bound)
+{
+    ot_near_in(t, t->type, got, want, scale, bound);
+}
+
+/* Of an operand of type A. */
+static void ot_near_sum(ot_t *t, double got, long double want, long double scale,
+                        double bound)
+{
+    ot_near_in(t, t->sum, got, want, scale, bound);
+}
+
+/* Of an operand that may be T or A. */
+static void ot_near_out(ot_t *t, double got, long double want, long double scale,
+                        double bound)
+{
+    ot_near_in(t, t->out, got, want, scale, bound);
 }
 
 static void ot_same_bits(ot_t *t, const ot_tensor_t *a, int64_t from_a,
@@ -381,7 +416,14 @@ static void ot_lend(ot_t *t, pt_status_t refused)
     pt_device_set_workspace(t->device, t->stream, memory, bytes);
 }
 
-/* Runs an op that needs scratch. */
+/* Runs an op that needs scratch, or needs it if so. */
+#define OT_RUN_LENT_IF(needs, t, call)                                                 \
+    do {                                                                               \
+        if (needs)                                                                     \
+            OT_RUN_LENT(t, call);                                                      \
+        else                                                                           \
+            OT_RUN(t, call);                                                           \
+    } while (0)
 #define OT_RUN_LENT(t, call)                                                           \
     do {                                                                               \
         (t)->device->workspace_peak = 0;                                               \

@@ -91,6 +91,87 @@ static void test_checks(void)
     pt_device_free(device, PT_MEMORY_DEVICE, memory, 4096);
 }
 
+/* T or A: what each op takes, and what it says of the rest. */
+static void test_mixed_gemm(char *at)
+{
+    pt_tensor_t narrow = pt_tensor_2d(at, PT_BF16, PT_MEMORY_DEVICE, 4, 4);
+    pt_tensor_t wide = pt_tensor_2d(at + 1024, PT_F32, PT_MEMORY_DEVICE, 4, 4);
+    pt_op_gemm_t gemm = {narrow, narrow, wide, false, false, true};
+    tap_ok(pt_op_gemm(device, stream, &gemm) == PT_OK, "gemm: c in A");
+    tap_ok(device->counts[PT_OP_gemm].bytes == 2 * 16 * 2 + 2 * 16 * 4, "its bytes");
+    gemm.c = narrow;
+    gemm.c.data = at + 2048;
+    tap_ok(pt_op_gemm(device, stream, &gemm) == PT_OK, "gemm: c in T");
+    gemm.c.dtype = PT_F16;
+    refused(pt_op_gemm(device, stream, &gemm), PT_INTERNAL,
+            "gemm: c is fp16[4, 4], expected type bf16 or fp32", "c");
+    gemm = (pt_op_gemm_t){narrow, wide, wide, false, false, false};
+    refused(pt_op_gemm(device, stream, &gemm), PT_INTERNAL, "gemm: b is fp32", "b");
+    gemm = (pt_op_gemm_t){wide, wide, narrow, false, false, false};
+    refused(pt_op_gemm(device, stream, &gemm), PT_INTERNAL, "expected type fp32", "c");
+}
+
+static pt_tensor_t line(char *at, pt_dtype_t dtype)
+{
+    return pt_tensor_1d(at, dtype, PT_MEMORY_DEVICE, 16);
+}
+
+static void test_mixed_adamw(char *at)
+{
+    pt_op_adamw_t adamw = {.weight = line(at, PT_F32),
+                           .exp_avg = line(at + 1024, PT_F32),
+                           .exp_avg_sq = line(at + 2048, PT_F32),
+                           .grad = line(at + 3072, PT_BF16),
+                           .t = 1};
+    tap_ok(pt_op_adamw(device, stream, &adamw) == PT_OK, "adamw: grad in T");
+    adamw.compute = line(at + 4096, PT_BF16);
+    adamw.grad.dtype = PT_F32;
+    tap_ok(pt_op_adamw(device, stream, &adamw) == PT_OK, "grad in A");
+    adamw.exp_avg.dtype = PT_BF16;
+    refused(pt_op_adamw(device, stream, &adamw), PT_INTERNAL, "exp_avg_sq is fp32",
+            "moments of two types");
+    adamw.exp_avg_sq.dtype = PT_BF16;
+    tap_ok(pt_op_adamw(device, stream, &adamw) == PT_OK, "both moments bf16");
+    adamw.compute.dtype = PT_F16;
+    refused(pt_op_adamw(device, stream, &adamw), PT_INTERNAL,
+            "exp_avg is bf16[16], expected type fp32", "bf16 moments of fp16");
+    adamw.weight.dtype = PT_BF16;
+    refused(pt_op_adamw(device, stream, &adamw), PT_INTERNAL,
+            "weight is bf16[16], expected fp32", "a narrow master");
+}
+
+static void test_mixed_sums(char *at)
+{
+    pt_tensor_t n = line(at, PT_BF16);
+    pt_op_cross_entropy_fwd_t loss = {n, n, n, n, n};
+    refused(pt_op_cross_entropy_fwd(device, stream, &loss), PT_INTERNAL,
+            "does not take", "a loss in bf16");
+    pt_tensor_t parts = pt_tensor_2d(at + 1024, PT_F32, PT_MEMORY_DEVICE, 2, 16);
+    pt_op_ordered_sum_t sum = {.src = parts, .dst = n};
+    tap_ok(pt_op_ordered_sum(device, stream, &sum) == PT_OK, "fp32 parts into bf16");
+    sum.src.dtype = PT_F16;
+    refused(pt_op_ordered_sum(device, stream, &sum), PT_INTERNAL,
+            "src is fp16[2, 16], expected type bf16 or fp32", "parts of another type");
+}
+
+static void test_mixed_types(void)
+{
+    void *memory = NULL, *scratch = NULL;
+    int64_t bytes = pt_gemm_workspace(PT_BF16);
+    tap_ok(pt_device_alloc(device, PT_MEMORY_DEVICE, "x", 8192, &memory) == PT_OK &&
+               pt_device_alloc(device, PT_MEMORY_DEVICE, "s", bytes, &scratch) == PT_OK,
+           "memory");
+    pt_op_fill_t zero = {pt_tensor_1d(memory, PT_F64, PT_MEMORY_DEVICE, 1024), 0};
+    tap_ok(pt_op_fill(device, stream, &zero) == PT_OK, "zeros");
+    pt_device_set_workspace(device, stream, scratch, bytes);
+    test_mixed_gemm(memory);
+    test_mixed_adamw(memory);
+    test_mixed_sums(memory);
+    pt_device_set_workspace(device, stream, NULL, 0);
+    pt_device_free(device, PT_MEMORY_DEVICE, scratch, bytes);
+    pt_device_free(device, PT_MEMORY_DEVICE, memory, 8192);
+}
+
 static void test_costs(void)
 {
     pt_attention_shape_t shape = {.sequences = 2};
@@ -167,6 +248,7 @@ int main(void)
     test_open();
     test_memory();
     test_checks();
+    test_mixed_types();
     test_costs();
     test_workspace();
     device->ops->stream_destroy(device, stream);

@@ -96,6 +96,20 @@ static void test_repeat(const char *name, const char *model)
             "%s: another seed is seen as another run", name);
 }
 
+/* Stopped after each step of a run that is as the one in `whole_dir`. */
+static void test_every_stop(const char *name, const char *model, const char *whole_dir,
+                            const pt_train_result_t *whole)
+{
+    char b[32];
+
+    snprintf(b, sizeof b, "%s_stops", name);
+    for (int stop = 1; stop < STEPS; stop++)
+        go_on(model, b, stop);
+    pt_train_result_t resumed = go_on(model, b, 0);
+    tap_all(same_run(whole_dir, b, whole, &resumed), "%s: stopped after every step",
+            name);
+}
+
 static void test_stops(const char *name, const char *model)
 {
     char a[32], b[32];
@@ -110,11 +124,21 @@ static void test_stops(const char *name, const char *model)
         tap_all(same_run(a, b, &whole, &resumed), "%s: stopped after step %d", name,
                 stop);
     }
-    snprintf(b, sizeof b, "%s_stops", name);
-    for (int stop = 1; stop < STEPS; stop++)
-        go_on(model, b, stop);
-    resumed = go_on(model, b, 0);
-    tap_all(same_run(a, b, &whole, &resumed), "%s: stopped after every step", name);
+    test_every_stop(name, model, a, &whole);
+}
+
+/* In 16 bits: twice the same, and stopped after every step. */
+static void test_narrow(const char *name, const char *model)
+{
+    char a[32], b[32];
+    pt_train_result_t whole, again;
+
+    snprintf(a, sizeof a, "%s_a", name);
+    snprintf(b, sizeof b, "%s_b", name);
+    whole = go_on(model, a, 0);
+    again = go_on(model, b, 0);
+    tap_all(same_run(a, b, &whole, &again), "%s: twice the same", name);
+    test_every_stop(name, model, a, &whole);
 }
 
 /* A run that is over may be started again: it says the same. */
@@ -160,10 +184,9 @@ int main(int argc, char **argv)
     test_stops("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     test_over("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
     test_lost("gpt2", TT_GPT2 "train.precision=fp32 train.global_batch=7 ");
-    test_repeat("bf16", TT_QWEN "train.precision=bf16 ");
-    test_repeat("fp16", TT_LLAMA "train.precision=fp16 ");
-    test_stops("bf16_12", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
-                                  "train.moments_dtype=bf16 train.global_batch=7 ");
-    test_stops("fp16", TT_QWEN "train.precision=fp16 parallel.reduce_dtype=bf16 ");
+    test_narrow("bf16", TT_QWEN "train.precision=bf16 ");
+    test_narrow("bf16_12", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
+                                   "train.moments_dtype=bf16 train.global_batch=7 ");
+    test_narrow("fp16", TT_LLAMA "train.precision=fp16 parallel.reduce_dtype=bf16 ");
     return tt_finish();
 }

@@ -471,6 +471,14 @@ CHECKS(adamw)
     return PT_OK;
 }
 
+CHECKS(normal)
+{
+    BEGIN(normal);
+    FLOAT(x);
+    SHAPE(x, a->x.dtype, ANY, ANY);
+    return PT_OK;
+}
+
 CHECKS(digest)
 {
     BEGIN(digest);
