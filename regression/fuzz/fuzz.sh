@@ -38,6 +38,7 @@ make_fuzzers() (
             CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all -fsanitize-coverage-ignorelist=$build/uncovered" ||
             exit 1
     fi
+    make Makefile || exit 1 # configures again if it must, which fails with the flags below
     make -j"$(nproc)" LDFLAGS=-fsanitize=fuzzer,$sanitize fuzzers
 )
 
