@@ -192,7 +192,8 @@ typedef struct pt_ledger_row {
 typedef struct pt_ledger {
     pt_ledger_row_t rows[PT_AXIS_COUNT + 1][PT_TRANSFER_KINDS];
     pt_ledger_row_t control;
-    double wait_sec; /* blocked in pt_comm_end and the small collectives */
+    /* Blocked in pt_comm_end and the small collectives, less the ops that ran there. */
+    double wait_sec;
 } pt_ledger_t;
 
 const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine); /* borrowed, live */

@@ -101,6 +101,35 @@ static void long_wait(void)
     tap_all(ranks.rank == 0 || (waited > 0.1 && waited < 5), "and is booked");
 }
 
+/* A sum that is made while its end waits is time of the op, not of the wait. */
+static void sum_in_wait(void)
+{
+    enum { MOST = 1 << 20 };
+    static float numbers[MOST];
+    const pt_op_count_t *sum = &ranks.device->counts[PT_OP_ordered_sum];
+    int64_t n = MOST / ranks.size / 16 * 16, count = n * ranks.size;
+    pt_transfer_t t = {.kind = PT_REDUCE_SCATTER, .comm = ranks.world};
+    pt_request_t *request;
+
+    t.send = ranks_put(PT_MEMORY_DEVICE, PT_F32, count, numbers);
+    t.work = ranks_put(PT_MEMORY_DEVICE, PT_F32, count, numbers);
+    t.recv = ranks_put(PT_MEMORY_DEVICE, PT_F32, n, numbers);
+    MUST(pt_comm_mark(ranks.engine, ranks.stream, &t.ready));
+    MUST(pt_comm_begin(&t, &request));
+    double waited = pt_engine_ledger(ranks.engine)->wait_sec, op = sum->sec;
+    double took = pt_clock_sec();
+    MUST(pt_comm_end(&request, ranks.stream));
+    took = pt_clock_sec() - took;
+    waited = pt_engine_ledger(ranks.engine)->wait_sec - waited;
+    op = sum->sec - op;
+    tap_all(waited >= 0 && waited + op <= took,
+            "waited %.0f us and summed %.0f us of %.0f us", 1e6 * waited, 1e6 * op,
+            1e6 * took);
+    ranks_get(&t.recv, NULL);
+    ranks_get(&t.work, NULL);
+    ranks_get(&t.send, NULL);
+}
+
 int main(int argc, char **argv)
 {
     double barrier;
@@ -114,6 +143,7 @@ int main(int argc, char **argv)
     barrier = median_sec(library_barrier);
     tap_all(barrier < 20e-3, "MPI's own, inside blocking_begin: %.3f ms", 1e3 * barrier);
     long_wait();
+    sum_in_wait();
     ranks_close_engine();
     return ranks_finish();
 }
