@@ -36,10 +36,11 @@ gpt2() { # RANKS SEQUENCE TOKENS-A-STEP KEY=VALUE...
         train.global_batch=$((tokens / sequence)) train.micro_batch=$((tokens / sequence / ranks)) "$@"
 }
 
-# Asks VALUE to be at least GOAL (or at most, with <=), half as good as a test; says so either way.
+# Asks VALUE to be at least GOAL (or at most, with <=), half as good as a test; says so either way. No
+# VALUE, of a run that failed, is not good enough.
 ask() { # NAME VALUE >=|<= GOAL
     tap_ok "$1: $2, goal $3 $4" awk -v x="$2" -v goal="$4" -v op="$3" -v part="$part" \
-        'BEGIN { exit !(op == ">=" ? x >= goal / part : x <= goal * part) }'
+        'BEGIN { exit !(x != "" && (op == ">=" ? x >= goal / part : x <= goal * part)) }'
 }
 
 ratio() { # EXPRESSION of numbers
@@ -54,7 +55,7 @@ first_step() { # RANKS KEY=VALUE... : seconds from the launch to the end of step
         case $line in "step 1/"*) ended=$EPOCHREALTIME ;; esac
     done < <("$MPIEXEC" -n "$ranks" "$PENTA" train data.path=text train.steps=1 checkpoint.verify=none \
         run.eval_sequences=1 train.sequence=64 train.micro_batch=1 train.global_batch="$ranks" "$@" 2>&1)
-    ratio "${ended:-1e9} - $began"
+    ratio "${ended:-1e99} - $began"
 }
 
 best() { # COMMAND... : the smallest of three numbers
