@@ -108,7 +108,7 @@ static void FN(bwd_block)(const pt_op_attention_bwd_t *a, const FN(scratch_t) * 
     int64_t head = task->head, kv_head = head / (a->q.shape[1] / a->k.shape[1]);
     FN(rows_t) q = FN(rows_of)(&a->q, first, count, head, x->rooms[0]);
     FN(rows_t) dout = FN(rows_of)(&a->do_, first, count, head, x->rooms[1]);
-    FN(known_t) known = FN(known_of)(a, head, queries, dout, x->p);
+    FN(known_t) known = FN(known_of)(a, head, queries, dout, x->rooms[2]);
     const A *dropped = a->dropout.p > 0 ? x->dropped : x->p;
     pt_keys_t keys;
 
