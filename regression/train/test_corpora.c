@@ -76,6 +76,30 @@ static void test_few(void)
     tap_all(few[0] == few[1] && few[0] != all[0], "run.eval_sequences goes for each");
 }
 
+static bool always(void *self)
+{
+    (void)self;
+    return true;
+}
+
+/* One round of each: too few to be asked in. */
+static void test_stop(void)
+{
+    pt_config_t *config =
+        tt_config(MODEL "run.eval_sequences=1 ", "data.validation=a=tail.txt");
+    pt_trainer_t trainer;
+    double loss[2];
+    bool stopped[2];
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    for (int i = 0; i < 2; i++)
+        MUST(pt_train_evaluate(&trainer, i, always, NULL, &loss[i], &stopped[i]));
+    tap_all(!stopped[0] && isfinite(loss[0]), "a step was asked just before");
+    tap_all(stopped[1] && isnan(loss[1]), "asked before each further corpus");
+    pt_trainer_destroy(&trainer);
+    pt_free(config);
+}
+
 static void test_run(void)
 {
     pt_train_result_t with, without;
@@ -149,6 +173,7 @@ int main(int argc, char **argv)
     test_losses("");
     test_losses("train.precision=fp64 data.document_mask=true data.separator=\\n");
     test_few();
+    test_stop();
     test_run();
     test_none();
     return tt_finish();

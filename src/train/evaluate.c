@@ -80,6 +80,11 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
     if (e.rounds == 0)
         return PT_OK;
     t->where.phase = PT_PHASE_EVALUATE;
+    /* Many small corpora take long, too, and none of them enough rounds to ask. */
+    if (which > 0)
+        PT_TRY(agree(t, &e, 0, PT_OK, stopped));
+    if (*stopped)
+        return PT_OK;
     pt_status_t status = pt_model_clear_loss(t->model, t->stream);
     if (status == PT_OK)
         status = run_rounds(t, &e, stopped);
