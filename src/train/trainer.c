@@ -5,6 +5,7 @@
 #include "src/train/private.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_PARAMETERS] = PT_MEMORY_DEVICE,
@@ -18,17 +19,21 @@ static const pt_memory_t class_memory[PT_CLASS_COUNT] = {
     [PT_CLASS_SNAPSHOT] = PT_MEMORY_HOST,
 };
 
-/* Levels differ in rounding: on mixed hosts the bits would depend on who is placed where. */
-static pt_status_t check_same_isa(const pt_trainer_t *t, pt_comm_t *world)
+/* Levels and libraries differ in rounding, and a library by the processor it runs on: on mixed hosts the
+ * bits would depend on who is placed where. */
+static pt_status_t check_same_arithmetic(const pt_trainer_t *t, pt_comm_t *world)
 {
-    int64_t id = (int64_t)(pt_name_id(t->device->isa) >> 1), most[2] = {id, -id};
+    char text[192];
+    snprintf(text, sizeof text, "%s, %s", t->device->isa, t->device->library);
+    int64_t id = (int64_t)(pt_name_id(text) >> 1), most[2] = {id, -id};
     PT_TRY(pt_comm_max_int64(world, most, 2));
     if (most[0] != -most[1])
         pt_log_root(
             PT_LOG_WARN,
-            "ranks compute with different instruction sets (rank 0: %s), so bits "
-            "depend on their placement: set run.isa to a level all hosts have",
-            t->device->isa);
+            "ranks compute with different instruction sets or libraries (rank 0: %s), "
+            "so bits depend on their placement: set run.isa to a level all hosts have, "
+            "and the library's own choice alike (OPENBLAS_CORETYPE, …)",
+            text);
     return PT_OK;
 }
 
@@ -53,7 +58,7 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     PT_TRY(pt_engine_create(wire, &engine, &t->engine));
     pt_comm_t *world = pt_engine_world(t->engine);
     PT_TRY(pt_comm_agree(world, opened, false));
-    PT_TRY(check_same_isa(t, world));
+    PT_TRY(check_same_arithmetic(t, world));
     if (!dry)
         pt_train_warn_of_crowding(t);
     pt_mesh_shape_t shape;
