@@ -6,10 +6,12 @@
  * Weights, gradients and activations have the sizes and places they have in a step: nothing is met in
  * the cache that a step would not meet there. A product is one call: forward NT, of the input NN, of
  * the weight TN added to what is there. */
-#include <cblas.h>
+#include "pt_autoconf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include PT_CBLAS_HEADER
 
 typedef struct linear {
     long in, out;
