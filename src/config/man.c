@@ -37,7 +37,7 @@ static const char tail[] =
     ".TP\n.I run.dir/config.resolved.ini\n"
     "The values of the run and where each came from. It is itself a CONF.\n"
     ".TP\n.I run.dir/metrics.jsonl\n"
-    "One JSON object a step.\n"
+    "One JSON object a step, and one a validation, which has no loss.\n"
     ".TP\n.I run.dir/summary.json, run.dir/status.json\n"
     "How the run ended, for people and for batch scripts.\n"
     ".TP\n.I run.dir/checkpoints/step_NNNNNNNN.h5\n"
