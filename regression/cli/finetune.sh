@@ -26,6 +26,8 @@ tap_ok "... naming the option" grep -q 'data.mask: now' err
 tap_ok "a mask of zeros is no error" train run.dir=zero data.mask=nothing
 tap_ok "... but one warning" test "$(grep -c 'step 1: none of its labels counts' err)" -eq 1
 tap_ok "... and no more" test "$(grep -c 'none of its labels counts' err)" -eq 1
-tap_ok "another precision is told" train run.dir=double train.init_from=base train.precision=fp64
-tap_ok "... in words" grep -q 'trained in fp32: its weights are converted to fp64' err
+tap_ok "another type of weights is told" train run.dir=double train.init_from=base train.precision=fp64
+tap_ok "... in words" grep -q 'holds its weights in fp32: they are converted to fp64' err
+tap_ok "bf16 has masters of the same type" train run.dir=narrow train.init_from=base train.precision=bf16
+tap_fails "... and no word of it" 1 grep -q converted err
 tap_done

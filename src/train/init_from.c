@@ -69,15 +69,18 @@ static pt_status_t check_tensors(const pt_trainer_t *t,
     return PT_OK;
 }
 
-static void tell_of_rounding(const pt_trainer_t *t, const char *path,
-                             const char *precision)
+/* Master weights have the type of the file, whatever computes, unless one of the two is fp64. */
+static void tell_of_conversion(const pt_trainer_t *t,
+                               const pt_checkpoint_reader_t *reader, const char *path)
 {
-    char ours[8];
+    int first =
+        pt_checkpoint_find_tensor(reader, "model", t->table.params[0].part[0].name);
+    pt_dtype_t theirs = pt_checkpoint_tensor(reader, first)->dtype;
+    pt_dtype_t ours = pt_optim_state(t->optim, PT_STATE_WEIGHT, 0).dtype;
 
-    pt_config_value(t->config, PT_OPTION_train_precision, ours, sizeof ours);
-    if (strcmp(ours, precision) != 0)
-        pt_log_root(PT_LOG_INFO, "%s was trained in %s: its weights are converted to %s",
-                    path, precision, ours);
+    if (ours != theirs)
+        pt_log_root(PT_LOG_INFO, "%s holds its weights in %s: they are converted to %s",
+                    path, pt_dtype_name(theirs), pt_dtype_name(ours));
 }
 
 static pt_status_t take_file(const char *path, void *self)
@@ -94,7 +97,7 @@ static pt_status_t take_file(const char *path, void *self)
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
     pt_checkpoint_allow_rounding(reader);
     PT_TRY_GOTO(close, pt_train_load_states(t, reader, path, PT_STATE_WEIGHT + 1));
-    tell_of_rounding(t, path, pt_checkpoint_header(reader)->precision);
+    tell_of_conversion(t, reader, path);
     source->out->step = pt_checkpoint_header(reader)->step;
     snprintf(source->out->path, sizeof source->out->path, "%s", path);
 close:
