@@ -107,6 +107,61 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
     return PT_OK;
 }
 
+/* All ranks are to try the same files in the same order. */
+static pt_status_t list_everywhere(pt_comm_t *comm, const char *directory,
+                                   pt_checkpoint_entry_t **list, int *count)
+{
+    int64_t found = 0;
+    pt_status_t status = PT_OK;
+
+    *list = NULL;
+    *count = 0;
+    if (!comm)
+        return pt_checkpoint_list(directory, list, count);
+    if (pt_comm_rank(comm) == 0) {
+        status = pt_checkpoint_list(directory, list, count);
+        found = *count;
+    }
+    PT_TRY(pt_comm_agree(comm, status, false));
+    PT_TRY(pt_comm_broadcast_bytes(comm, 0, &found, sizeof found));
+    if (pt_comm_rank(comm) != 0)
+        status = PT_NEW("checkpoint list", found, list);
+    PT_TRY(pt_comm_agree(comm, status, false));
+    *count = (int)found;
+    return pt_comm_broadcast_bytes(comm, 0, *list, found * (int64_t)sizeof **list);
+}
+
+pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
+                                 const char *advice, pt_checkpoint_try_fn attempt,
+                                 void *self, pt_checkpoint_entry_t *found)
+{
+    pt_checkpoint_entry_t *list = NULL;
+    int count = 0, i = 0;
+    pt_status_t status;
+
+    found->path[0] = '\0';
+    PT_TRY_GOTO(release, list_everywhere(comm, directory, &list, &count));
+    for (; i < count; i++) {
+        status = attempt ? attempt(list[i].path, self) : PT_OK;
+        if (status != PT_IO)
+            break;
+        if (advice)
+            pt_error_warn("skipped a damaged checkpoint");
+        else
+            pt_error_clear();
+    }
+    if (i < count)
+        *found = list[i];
+    else if (count > 0)
+        status = PT_FAIL_COMMON(
+            PT_IO,
+            "%s: none of its %d checkpoints can be read (see the warnings above); %s",
+            directory, count, advice ? advice : "");
+release:
+    pt_free(list);
+    return status;
+}
+
 static void remove_file(const char *path)
 {
     if (unlink(path) != 0 && errno != ENOENT)

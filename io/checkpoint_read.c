@@ -15,6 +15,7 @@ struct pt_checkpoint_reader {
     pt_comm_t *comm;
     char *path;
     int fd; /* -1: not open */
+    bool rounds;
     pt_checkpoint_content_t content;
     uint64_t *sums; /* of each tensor: digest of what was read, elements read; 2*count */
 };
@@ -152,7 +153,6 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
     return -1;
 }
 
-/* To a wider type, so without rounding. */
 static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *host,
                     int64_t n)
 {
@@ -177,6 +177,11 @@ static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
     return PT_OK;
 }
 
+void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader)
+{
+    reader->rounds = true;
+}
+
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host)
@@ -188,14 +193,17 @@ pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
     pt_status_t status = PT_OK;
     pt_box_t box;
 
-    PT_CHECK(dtype == stored->dtype ||
-                 (pt_dtype_is_float(dtype) && pt_dtype_size(dtype) > size),
+    PT_CHECK(dtype == stored->dtype || (pt_dtype_is_float(dtype) &&
+                                        (reader->rounds || pt_dtype_size(dtype) > size)),
              PT_IO, "%s: /%s/%s is %s, which %s cannot hold without rounding",
              reader->path, stored->group, stored->name, pt_dtype_name(stored->dtype),
              pt_dtype_name(dtype));
     PT_TRY(pt_box_make(stored, start, count, &box));
+    int64_t elements = pt_box_elements(&box),
+            most = PT_CHECKPOINT_PIECE_BYTES / (int64_t)size;
     if (dtype != stored->dtype)
-        PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &scratch));
+        PT_TRY(pt_alloc("checkpoint piece", (size_t)(elements < most ? elements : most),
+                        size, &scratch));
     pt_box_walk_t walk = pt_box_walk(&box, size, PT_CHECKPOINT_PIECE_BYTES);
     while (status == PT_OK && pt_box_next(&walk)) {
         char *to = (char *)host + walk.offset * (int64_t)pt_dtype_size(dtype);

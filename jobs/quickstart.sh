@@ -102,7 +102,7 @@ get_text() {
 
 # ---- training -------------------------------------------------------------------------------
 
-steps_done() { if [ -e "$run/metrics.jsonl" ]; then wc -l <"$run/metrics.jsonl"; else echo 0; fi; }
+steps_done() { if [ -e "$run/metrics.jsonl" ]; then grep -c '"loss"' "$run/metrics.jsonl" || true; else echo 0; fi; }
 
 train() { # RANKS, in the background: sets job
     show "mpiexec -n $1 build/penta train jobs/conf/quickstart.ini data.path=... run.dir=..."

@@ -7,7 +7,8 @@
 # The first line of the test holds the TEST line, with any of
 #   np=1,2,4          ranks under mpiexec; 0 or absent: run without mpiexec
 #   backend=cpu,...   exported one at a time as PENTA_TEST_BACKEND (default cpu)
-#   timeout=60        seconds for one combination, scaled by PENTA_TEST_TIMEOUT_SCALE
+#   timeout=60        seconds for one combination, scaled by PENTA_TEST_TIMEOUT_SCALE; 60,600: the
+#                     second at level long
 #   level=check       least PENTA_TEST_LEVEL that runs it: check < full < long. Default: check,
 #                     in train, golden, fault and perf: full
 # A combination passes when it exits 0, none of its TAP lines is `not ok`, and its plan is kept
@@ -71,7 +72,10 @@ for word in ${line%%\**}; do
     case $word in
     np=*) np_list=${word#*=} ;;
     backend=*) backend_list=${word#*=} ;;
-    timeout=*) seconds=${word#*=} ;;
+    timeout=*)
+        seconds=${word#*=}
+        if [ "$PENTA_TEST_LEVEL" = long ]; then seconds=${seconds#*,}; else seconds=${seconds%,*}; fi
+        ;;
     level=check | level=full | level=long) level=${word#*=} ;;
     *) result fail "$name" "unknown word '$word' in its TEST line"; finish ;;
     esac

@@ -84,10 +84,12 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
                               const char *name); /* -1 */
 /* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
  * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
- * tensor. Fails: IO (also when `dtype` is too narrow). */
+ * tensor. Fails: IO (also when `dtype` is too narrow, unless rounding is allowed). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host);
+/* From here on a narrower type gets the nearest numbers: for weights to begin with, not to resume. Local. */
+void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader);
 /* Collective: compares the digests of what was read (each element by exactly one rank) with the stored
  * ones. Fails: IO, naming the first tensor that differs. */
 pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader);
@@ -106,6 +108,15 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
  * Caller frees *out with pt_free. */
 pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
                                int *count);
+/* IO: the file is damaged. */
+typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
+/* Gives `attempt` the published files of `directory`, the newest first, until one is not damaged; those
+ * that are, are named in warnings and skipped. *found: that file; its path is "" when there is none.
+ * attempt NULL: the newest, unopened; advice NULL: without warnings. Collective, by rank 0's view of the directory; comm NULL: of this
+ * process alone. Fails: IO (all are damaged: says so, and `advice`), or as attempt does. */
+pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
+                                 const char *advice, pt_checkpoint_try_fn attempt,
+                                 void *self, pt_checkpoint_entry_t *found);
 /* After `step` was published: removes stale .partial files and, of the published ones up to that
  * step, those beyond the newest `keep`, sparing multiples of keep_every (0: none). Files of later
  * steps stay: a run that started again from an older file did not make them, and they must not push

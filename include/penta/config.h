@@ -145,6 +145,12 @@ pt_status_t pt_config_to_ini(const pt_config_t *config, char **out);
  * every row that differs. */
 pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini);
 
+/* Would weights made by the model of an archived configuration mean the same in this one? What shapes do
+ * not tell must be equal (CONFIG, listing what is not); other differences of the model are a warning.
+ * `path` is where the archive comes from. */
+pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
+                                  const char *path);
+
 /* Recompute choice: every = 0 none, -1 selective, K >= 1: one in K layers kept. */
 pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
 /* train.loss_scale: a power of two; 0: dynamic. Fails: CONFIG. */
@@ -152,6 +158,18 @@ enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
 /* run.time_limit in seconds; 0: none. */
 double pt_config_time_limit_sec(const pt_config_t *config);
+/* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */
+const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char *buffer,
+                             size_t size);
+/* Items of an option that is a list "A,B"; 0: it is empty. */
+int pt_config_items(const pt_config_t *config, pt_option_id_t id);
+/* One of them, without blanks around it. */
+void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
+                    char buffer[PT_CONFIG_TEXT]);
+/* Item of data.validation, "NAME=FILE": the name in buffer; returns the file, behind it there. */
+enum { PT_VALIDATION_NAME = 32 };
+const char *pt_config_validation(const pt_config_t *config, int index,
+                                 char buffer[PT_CONFIG_TEXT]);
 /* data.weights as whole numbers without a common divisor, for `count` files (out may be NULL); their
  * sum is at most PT_BLEND_PERIOD. Fails: CONFIG. */
 enum { PT_BLEND_PERIOD = 1000000 };

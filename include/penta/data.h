@@ -20,8 +20,8 @@
 
 typedef struct pt_corpus pt_corpus_t;
 
-/* Opens the files of data.path (a directory, an unreadable or an empty file: CONFIG or IO, naming
- * it) and keeps them open. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
+/* Opens the files of data.path and data.mask (a directory, an unreadable or an empty file, a mask that
+ * has not a byte for each token: CONFIG or IO, naming it) and keeps them open. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
  * document is a file, or what data.separator (\n \t \\ \xHH) ends inside a file; its bytes belong to
  * the document before it. idx: documents as the .idx says, without those that have no token; the .idx
  * is read once, in pieces, and checked. u16, u32: a document is a file. Memory: 8 bytes a document,
@@ -33,12 +33,25 @@ pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t
 pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
                                pt_corpus_t **out);
 void pt_corpus_close(pt_corpus_t *corpus);
+
+/* A corpus of data.validation: all of it is the validation split, nothing the training split. */
+typedef struct pt_validation {
+    char name[PT_VALIDATION_NAME];
+    pt_corpus_t *corpus;
+    uint64_t hash; /* pt_corpus_hash */
+} pt_validation_t;
+/* All of them, in the order of the option, each opened as pt_corpus_open does, masks included; none:
+ * NULL and 0. The caller closes. Fails as pt_corpus_open. */
+pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab,
+                               pt_validation_t **out, int *count);
+void pt_validation_close(pt_validation_t *list, int count);
+
 int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
 /* Files, unless data.document_mask asks for those inside files. */
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
 
-/* Of tokens at places spread over the corpus, the first and the last among them: what is as long but
- * another text has another hash, as a rule. Local. Fails: IO, CONFIG, as pt_corpus_fill. */
+/* Of tokens, and their masks, at places spread over the corpus, the first and the last among them: what is
+ * as long but another text, or of another mask, has another hash, as a rule. Local. Fails: IO, CONFIG, as pt_corpus_fill. */
 pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out);
 
 typedef enum pt_split { PT_SPLIT_TRAIN, PT_SPLIT_VALIDATION } pt_split_t;
@@ -57,9 +70,10 @@ typedef struct pt_sequence {
     uint8_t *mask;
 } pt_sequence_t;
 /* Fills a sequence from sample number `index` of `split`; id is what dropout is keyed by. index -1:
- * padding (token 0, mask 0). *valid: labels that count. Local. Fails: IO (naming the file: unreadable,
- * or shorter than when it was opened), CONFIG (a token that is not below model.vocab: naming file,
- * place and token). */
+ * padding (token 0, mask 0). mask and *valid: labels that count, that is by data.mask of the label's own
+ * token and, with data.document_mask, in the document of the token before it. Local. Fails: IO (naming
+ * the file: unreadable, or shorter than when it was opened), CONFIG (a token that is not below
+ * model.vocab, a mask that is neither 0 nor 1: naming file, place and value). */
 pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
                            int64_t id, const pt_sequence_t *out, int64_t *valid);
 
@@ -97,8 +111,10 @@ pt_status_t pt_loader_load(pt_loader_t *loader, int64_t step, pt_stream_t *strea
 pt_status_t pt_loader_prefetch(pt_loader_t *loader, int64_t step, int64_t *valid);
 /* View of a micro-batch loaded last; loss_scale as the caller sets. */
 pt_batch_view_t pt_loader_view(const pt_loader_t *loader, int64_t micro_batch);
-/* Validation: sequences [first, first + B) of the split (past the end: padding) as micro-batch 0. */
-pt_status_t pt_loader_load_validation(pt_loader_t *loader, int64_t first, int64_t end,
-                                      pt_stream_t *stream, int64_t *valid);
+/* Validation: sequences [first, first + B) of the validation split of `corpus`, opened with the options
+ * of the loader's (past `end`: padding), as micro-batch 0. */
+pt_status_t pt_loader_load_validation(pt_loader_t *loader, const pt_corpus_t *corpus,
+                                      int64_t first, int64_t end, pt_stream_t *stream,
+                                      int64_t *valid);
 
 #endif

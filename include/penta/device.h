@@ -53,8 +53,8 @@ typedef struct pt_device_ops {
 struct pt_device {
     const pt_device_ops_t *ops;
     const pt_kernels_t *kernels;
-    const char *isa;  /* "v3", "sm_90", … as printed and recorded */
-    char library[96]; /* that multiplies its matrices, with its version; "": none */
+    const char *isa;   /* "v3", "sm_90", … as printed and recorded */
+    char library[128]; /* that multiplies its matrices, with its version; "": none */
     int threads;
     bool dry;    /* ops are counted, not run; data must not be read */
     void *state; /* the device's own */

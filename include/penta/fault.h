@@ -1,8 +1,8 @@
 /* fault.h — injected failures, for drills (layer: base).
  *
  * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) on that rank at that step do what
- * the kind says: kill (SIGKILL), exit, segv, sleep, io (fails IO), nospace (fails as ENOSPC),
- * nan (caller poisons). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
+ * the kind says: kill (SIGKILL), exit, segv, sleep (for ever), slow (takes a second more), io
+ * (fails IO), nospace (fails as ENOSPC), nan (caller poisons). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
  * from the log context. Costs one branch when the variable is unset. */
 #ifndef PENTA_FAULT_H
 #define PENTA_FAULT_H

@@ -49,9 +49,9 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
 /* After placing: constant tables (rotary) to the device, and scratch of the ops to `stream`, the one that
  * computes. Local. */
 pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream);
-/* Initial values of what this replica updates of a bucket, by (seed, part id, global element): same bits
- * for any layout, drawn in fp64. `into`: flat, of that range (pt_bucket_updated), of type A; padding is left
- * alone. Through a host buffer of a fixed number of elements. Local. */
+/* Initial values of this replica's shard of a bucket, by (seed, part id, global element): same bits for
+ * any layout, drawn in fp64. `into`: flat, of what the replica updates (pt_bucket_updated), of type A; the
+ * rest of it and padding are left alone: pt_bucket_gather fetches other replicas' shards. Local. */
 pt_status_t pt_model_init_bucket(pt_model_t *model, int bucket, pt_tensor_t into,
                                  uint64_t seed, pt_stream_t *stream);
 

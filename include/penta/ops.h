@@ -31,6 +31,15 @@ typedef struct pt_op_fill {
     double value;
 } pt_op_fill_t;
 
+/* x[r,c] = std·z, rounded; z the normal number (normal.h) of `seed`, `id` and the global index first +
+ * r·pitch + c. 2-D. */
+typedef struct pt_op_normal {
+    pt_tensor_t x;
+    double std;
+    uint64_t seed, id;
+    int64_t first, pitch;
+} pt_op_normal_t;
+
 /* y = x rounded to y's type: nearest even, beyond its largest number infinity; NaN stays NaN. Any two
  * floating types; dense, same count. */
 typedef struct pt_op_cast {
@@ -173,10 +182,12 @@ typedef struct pt_op_attention_bwd {
 typedef enum pt_activation { PT_ACTIVATION_GELU, PT_ACTIVATION_SWIGLU } pt_activation_t;
 
 /* gelu (tanh form; Hendrycks, Gimpel 2016): y[n,F] of x[n,F].
- * swiglu (Shazeer 2020): x[n,2F] holds gate | up, y[n,F] = silu(gate)·up. */
+ * swiglu (Shazeer 2020): x[n,2F] holds gate | up, y[n,F] = silu(gate)·up.
+ * bias (optional, as wide as x): added to x first, in place. */
 typedef struct pt_op_activation_fwd {
     pt_tensor_t x, y;
     pt_activation_t kind;
+    pt_tensor_t bias;
 } pt_op_activation_fwd_t;
 
 /* dx, shape of x; may be x (in place). */
@@ -185,10 +196,11 @@ typedef struct pt_op_activation_bwd {
     pt_activation_t kind;
 } pt_op_activation_bwd_t;
 
-/* y = x + dropout(branch), all [n,C]; y may be x or branch (in place). */
+/* y = x + dropout(branch + bias), all [n,C] but bias [C] (optional); y may be x or branch (in place). */
 typedef struct pt_op_residual {
     pt_tensor_t x, branch, y;
     pt_dropout_t dropout;
+    pt_tensor_t bias;
 } pt_op_residual_t;
 
 /* y = dropout(x): forward after the embedding, backward of every elementwise site. y may be x. */

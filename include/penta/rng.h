@@ -42,11 +42,6 @@ static inline double pt_uniform(uint32_t high, uint32_t low)
 /* Stable id of a named thing: XXH64 of the text, seed 0. */
 uint64_t pt_name_id(const char *name);
 
-/* Standard normals for elements [first, first + count) of the tensor `id` (Box, Muller 1958, on one
- * Philox block for two neighbours). Same bits on every rank and machine, however a range is cut. */
-void pt_normals(uint64_t seed, uint64_t id, int64_t first, int64_t count, double *out);
-double pt_normal(uint64_t seed, uint64_t id, int64_t index); /* one of them */
-
 /* Bijection of [0, n) for `round` (epoch) of `seed`: a Feistel network over Philox with cycle
  * walking, so sample i of a shuffled epoch costs O(1) and no memory. n >= 1. */
 int64_t pt_permute(uint64_t seed, uint64_t round, int64_t index, int64_t n);

@@ -36,6 +36,8 @@ typedef struct pt_trainer {
     pt_model_t *model;
     pt_optim_t *optim;
     pt_corpus_t *corpus;
+    pt_validation_t *validation; /* of data.validation */
+    int validations;
     pt_loader_t *loader;
     pt_loader_options_t loading;
     pt_schedule_t schedule;
@@ -83,11 +85,13 @@ typedef bool (*pt_want_stop_fn)(void *self);
  * fails only where pt_loss_scale_next has no other scale to try. */
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
                           pt_step_result_t *out);
-/* Mean validation loss, NaN without validation data. Collective. Wishes to stop are agreed on every
+/* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
+ * which - 1 of data.validation; NaN where there are none. Collective. Wishes to stop are agreed on every
  * few seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails: NUMERIC (common) when it is
  * not finite. */
-pt_status_t pt_train_evaluate(pt_trainer_t *trainer, pt_want_stop_fn want_stop,
-                              void *self, double *loss, bool *stopped);
+pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
+                              pt_want_stop_fn want_stop, void *self, double *loss,
+                              bool *stopped);
 
 /* State digest of the weights (sum over owned shards, all ranks). Collective. */
 pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
@@ -109,6 +113,16 @@ typedef struct pt_resumed {
  * damaged ones: IO), a named file, or none (CONFIG when `directory` holds a later one). Collective. */
 pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory,
                             pt_resumed_t *out);
+
+typedef struct pt_initial {
+    char path[4096]; /* "": the weights are drawn */
+    int64_t step;    /* of that file */
+    uint64_t digest; /* of the weights now in memory: that of the file, if it has their precision */
+} pt_initial_t;
+/* By train.init_from: the weights, and nothing else, of a checkpoint file or of the newest complete one
+ * of a run directory (damaged ones are named and skipped). Collective. Fails: CONFIG (no such file; another
+ * model: names the first tensor or option that differs), IO (damaged). */
+pt_status_t pt_train_init_from(pt_trainer_t *trainer, pt_initial_t *out);
 
 typedef struct pt_train_result {
     int64_t step;

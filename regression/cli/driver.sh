@@ -32,6 +32,10 @@ tap_ok "each backend is a result" test "$(grep -c '^ok' out)" -eq 2
 tap_ok "... and is exported" grep -q 'backend is shadow' out
 tap_fails "a test that hangs is ended" 1 driver '# TEST timeout=1
 sleep 100 & wait'
+tap_fails "of two times the first holds" 1 driver '# TEST timeout=1,30
+sleep 1.5'
+PENTA_TEST_LEVEL=long tap_fails "... at level long the second" 0 driver '# TEST timeout=1,30
+sleep 1.5'
 tap_fails "a test deaf to TERM is ended" 1 driver '# TEST timeout=1
 trap "" TERM; while :; do sleep 0.2; done'
 tap_done

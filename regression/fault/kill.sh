@@ -1,7 +1,7 @@
-# TEST timeout=560
+# TEST timeout=560,3600
 # Runs that are killed, stopped or refused by their disk: the next start goes on from the newest
 # published file, the result has the bits of an undisturbed run, and nothing hangs.
-# PENTA_TEST_LEVEL=long kills 200 times instead of 20.
+# PENTA_TEST_LEVEL=long kills 200 times instead of 20, a quarter of them on a disk that is full.
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD
@@ -29,18 +29,11 @@ begin_run() { # ARGUMENT...: the same in the background; $job is mpiexec
 
 # A run that does not end by itself within the time is ended here, and that is a failure.
 end_run() { # SECONDS: sets $status and $took (milliseconds)
-    local began=${EPOCHREALTIME/./} guard
-    (
-        trap - EXIT
-        sleep "$1"
-        kill -9 "$job"
-    ) 2>/dev/null &
-    guard=$!
+    local began=${EPOCHREALTIME/./}
+    { timeout "$1" tail -s 0.02 --pid="$job" -f /dev/null || kill -9 "$job"; } 2>/dev/null
     wait "$job" 2>/dev/null
     status=$?
     took=$(((${EPOCHREALTIME/./} - began) / 1000))
-    kill $guard 2>/dev/null
-    wait $guard 2>/dev/null
 }
 
 none_left() {
@@ -95,38 +88,103 @@ span=$(((${EPOCHREALTIME/./} - begun) / 1000)) # milliseconds
 reference=$(field run/summary.json digest)
 tap_ok "it has a digest" test -n "$reference"
 
-# ---- Killed at random moments ----
-rm -rf run
-bad=0 finished=0 killed=0 from=
-while [ $killed -lt $kills ] && [ $finished -lt $((4 * kills)) ]; do
+# ---- Killed at random moments and sites, also while the disk fills ----
+
+# A place of a save for one of the ranks that pass it, at one of the next steps.
+random_site() { # KIND: a failure of the next run
+    local sites=(create write close rename renamed) site rank=0 step
+    site=${sites[RANDOM % 5]}
+    case $site in create | write | close) rank=$((RANDOM % 3)) ;; esac
+    step=$(($([ -z "$from" ] || step_of "$from") + 1 + RANDOM % 20))
+    [ "$1" = kill ] || step='*' # a full disk stays full
+    echo "checkpoint.$site:$rank:$step:$1"
+}
+
+# All that is free but up to 2 MiB, a few saves; where nothing can be mounted a save meets the failure.
+fill_disk() {
+    if mountpoint -q run; then
+        dd if=/dev/zero of=run/ballast bs=1024 status=none \
+            count=$(($(df -k --output=avail run | tail -n 1) - RANDOM % 2048))
+    else
+        export PENTA_FAULT
+        PENTA_FAULT=$(random_site nospace)
+    fi
+}
+
+new_run() { # a directory for it, on a small disk if possible
+    if mountpoint -q run; then umount run; fi
+    rm -rf run
+    mkdir run
+    mount -t tmpfs -o size=64m penta-test run 2>/dev/null || rmdir run
+}
+
+list_published() { find run/checkpoints -name 'step_*.h5' 2>/dev/null | sort; }
+
+# What a run that ended so may have left in status.json. mpiexec's own status is no help: it is 0 when
+# a rank is killed before it has begun.
+ended_as_told() { # MODE
+    [ -e run/status.json ] || return 0
+    if code_is 0; then same_result; else [ "$1" = full ] && code_is 4; fi
+}
+
+kill_once() { # MODE: moment, site or full
+    local delay victims
+    unset PENTA_FAULT
+    rm -f run/status.json
+    case $1 in
+    site)
+        export PENTA_FAULT
+        PENTA_FAULT=$(random_site kill)
+        ;;
+    full) fill_disk ;;
+    esac
     begin_run
-    delay=$((span / 8 + RANDOM % span)) # ends after the run now and then
-    sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
-    mapfile -t victims < <(tap_ranks_alive)
-    victims+=("$job")
-    kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2>/dev/null
+    unset PENTA_FAULT
+    if [ "$1" != site ]; then
+        delay=$((span / 8 + RANDOM % span)) # ends after the run now and then
+        sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
+        mapfile -t victims < <(tap_ranks_alive)
+        victims+=("$job")
+        kill -9 "${victims[RANDOM % ${#victims[@]}]}" 2>/dev/null
+    fi
     end_run 20
-    why=
-    none_left || why="processes left"
-    [ ! -s out ] || went_on_from "$from" || why="$why; not resumed from $from"
-    if [ $status -eq 0 ]; then
-        same_result || why="$why; other bits"
+    rm -f run/ballast
+}
+
+judge_kill() { # MODE: what is wrong, in words
+    none_left || echo "processes left"
+    [ ! -s out ] || went_on_from "$from" || echo "not resumed from $from"
+    ended_as_told "$1" || echo "status.json says $(field run/status.json code)"
+    list_published | comm -13 - published | sed 's/$/ is gone/'
+    good "$(newest)" || echo "$(newest) is damaged"
+}
+
+new_run
+bad=0 finished=0 killed=0 from='' turn=0 filled=0
+modes=(moment site moment full)
+: >published
+while [ $killed -lt $kills ] && [ $finished -lt $((4 * kills)) ]; do
+    mode=${modes[turn++ % 4]}
+    kill_once $mode
+    why=$(judge_kill $mode)
+    [ -z "$why" ] || { echo "# turn $turn, $mode, status $status: ${why//$'\n'/; }"; bad=$((bad + 1)); }
+    if code_is 0; then
         finished=$((finished + 1))
-        rm -rf run
+        all_good || bad=$((bad + 1))
+        new_run
     else
         killed=$((killed + 1))
-        # A status.json then: mpiexec was killed when all was done.
-        [ ! -e run/status.json ] || { code_is 0 && same_result; } ||
-            why="$why; a killed run left a status.json"
+        [ $mode != full ] || filled=$((filled + 1))
     fi
     from=$(newest)
-    good "$from" || why="$why; $from is damaged"
-    [ -z "$why" ] || { echo "# kill $killed, status $status: $why"; bad=$((bad + 1)); }
+    list_published >published
 done
-tap_ok "$kills kills at random moments ($finished more runs ended before)" \
-    test $bad -eq 0 -a $killed -eq $kills
+tap_ok "$kills kills, $filled on a full disk ($finished more runs ended before)" \
+    test $bad -eq 0 -a $killed -eq $kills -a $filled -gt 0
+tap_ok "all that was published is good" all_good
 finish "after the kills"
 tap_ok "after the kills: no partial file" no_partial
+if mountpoint -q run; then umount run; fi
 
 # ---- Killed at a site: the newest file then is step 2, or 3 once it is renamed ----
 for where in create:0 create:1 write:0 write:2 close:1 rename:0 renamed:0; do

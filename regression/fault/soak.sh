@@ -55,7 +55,7 @@ tap_ok "from step $settled on memory grows by $grown KiB, below $bound" test "$g
 opened=$(growth 4)
 tap_ok "from step $settled on $opened more files are open" test "$opened" -le 0
 tap_ok "every save, validation and step was made" \
-    test "$(grep -c '^saved\|^step .* validation' out) $(wc -l <run/metrics.jsonl)" = "$((steps / 50)) $steps"
+    test "$(grep -c '^saved\|^step .* validation' out) $(grep -c '"loss"' run/metrics.jsonl)" = "$((steps / 50)) $steps"
 tap_ok "the summary names what the run was made with" \
     grep -qE '"build": "penta .*HDF5 [0-9.]+, .*MPI.*, .*[A-Za-z]+.*, ' run/summary.json
 tap_done

@@ -1,22 +1,23 @@
-# TEST level=full timeout=560
+# TEST level=full timeout=560,7200
 # usage: regression/fuzz/fuzz.sh [NAME [SECONDS]]
+#        PENTA_TEST_LEVEL=long regression/fuzz/fuzz.sh [NAME]
 #
 # Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang in a folder of
-# their own, replays the inputs kept in found/NAME, then makes new ones: as a test 2,000, always the
-# same, a million others at level long, by hand for SECONDS (60), of NAME or of all.
+# their own, replays the inputs kept in found/NAME, then makes new ones, as many parsers at a time as
+# there are cores: as a test 20,000 for each, always the same; a million others at level long; by hand
+# for SECONDS (60), of NAME or of all.
 # What it finds stays in the build folder, as does what it learns about the code; a finding is mended
 # and copied to found/NAME.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$top/regression/tap.sh"
 here=$top/regression/fuzz
-names=$(sed -n 's|^PT_FUZZERS += regression/fuzz/fuzz_||p' "$top/regression/Makefile.am")
+names=${1-$(sed -n 's|^PT_FUZZERS += regression/fuzz/fuzz_||p' "$top/regression/Makefile.am")}
 build=${PENTA_BUILDDIR-$top}/build-fuzz
-limit=(-seed=1 -runs=2000)
-if [ -z "${PENTA_TEST_LEVEL-}" ]; then
-    names=${1-$names} limit=("-max_total_time=${2-60}")
-elif [ "$PENTA_TEST_LEVEL" = long ]; then
-    limit=(-runs=1000000)
-fi
+case ${PENTA_TEST_LEVEL-hand} in
+hand) limit=("-max_total_time=${2-60}") ;;
+long) limit=(-runs=1000000) ;;
+*) limit=(-seed=1 -runs=20000) ;;
+esac
 
 sanitize=address,undefined
 command -v clang >/dev/null || tap_skip_all "no clang"
@@ -37,6 +38,7 @@ make_fuzzers() (
             CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all -fsanitize-coverage-ignorelist=$build/uncovered" ||
             exit 1
     fi
+    make Makefile || exit 1 # configures again if it must, which fails with the flags below
     make -j"$(nproc)" LDFLAGS=-fsanitize=fuzzer,$sanitize fuzzers
 )
 
@@ -70,33 +72,45 @@ fuzz() { # NAME ARGUMENT...
     shift
     # HDF5 loses memory over damaged files (regression/lsan.supp); our leaks are counted.
     if [ "$name" = checkpoint ]; then leaks=0; fi
-    TMPDIR=$scratch ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1:quarantine_size_mb=8:allocator_release_to_os_interval_ms=-1 OMP_NUM_THREADS=1 \
+    TMPDIR=$scratch/$name ASAN_OPTIONS=detect_leaks=$leaks:allocator_may_return_null=1:quarantine_size_mb=8:allocator_release_to_os_interval_ms=-1 OMP_NUM_THREADS=1 \
         "$build/regression/fuzz/fuzz_$name" -timeout=25 -rss_limit_mb=2048 \
         -malloc_limit_mb=512 -artifact_prefix="$build/found/$name/" -print_final_stats=1 \
-        "$@" </dev/null >"$scratch/log" 2>&1
+        "$@" </dev/null >"$scratch/$name/log" 2>&1
 }
 
 replay() { # NAME
     local kept=("$here/found/$1"/*)
     [ -e "${kept[0]}" ] || return 0
     fuzz "$1" "${kept[@]}" && return
-    grep -aE '^fuzz: |ERROR|runtime error|^ *#[0-9] |Running' "$scratch/log" | tail -n 20 | sed 's/^/# /'
+    grep -aE '^fuzz: |ERROR|runtime error|^ *#[0-9] |Running' "$scratch/$1/log" | tail -n 20 | sed 's/^/# /'
     return 1
 }
 
 seek() { # NAME
-    local seeds=("$build/corpus/$1" "$here/found/$1" "$here/seeds/$1") arguments=() folder inputs
+    local seeds arguments=() folder inputs status began=$SECONDS learnt=$build/corpus/$1
+    # What is always the same begins with nothing learnt.
+    case ${limit[0]} in -seed=*) learnt=$scratch/$1/corpus ;; esac
+    mkdir -p "$learnt"
+    seeds=("$learnt" "$here/found/$1" "$here/seeds/$1")
     [ "$1" != config ] || seeds+=("$top/jobs/conf")
     for folder in "${seeds[@]}"; do [ ! -d "$folder" ] || arguments+=("$folder"); done
-    dictionary "$1" >"$scratch/words"
-    [ ! -s "$scratch/words" ] || arguments+=(-dict="$scratch/words")
+    dictionary "$1" >"$scratch/$1/words"
+    [ ! -s "$scratch/$1/words" ] || arguments+=(-dict="$scratch/$1/words")
     fuzz "$1" "${limit[@]}" -max_len="$(longest "$1")" "${arguments[@]}"
     status=$?
-    inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/log")
-    echo "# $1: ${inputs-0} inputs in $SECONDS s"
+    inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/$1/log")
+    echo "# $1: ${inputs-0} inputs in $((SECONDS - began)) s"
     [ $status -ne 0 ] || return 0
-    grep -av '^#\|^stat' "$scratch/log" | tail -n 60 | cut -c1-300 | sed 's/^/# /'
+    grep -av '^#\|^stat' "$scratch/$1/log" | tail -n 60 | cut -c1-300 | sed 's/^/# /'
     return 1
+}
+
+both() { # NAME: outcomes and output into files, for several run at a time
+    mkdir -p "$scratch/$1" "$build/found/$1"
+    replay "$1" >"$scratch/$1/kept"
+    echo $? >"$scratch/$1/kept.status"
+    seek "$1" >"$scratch/$1/new"
+    echo $? >"$scratch/$1/new.status"
 }
 
 scratch=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) || exit 1
@@ -109,9 +123,14 @@ make_fuzzers >"$scratch/make.log" 2>&1 || {
     tap_done
 }
 for name in $names; do
-    mkdir -p "$build/corpus/$name" "$build/found/$name"
-    tap_ok "$name: kept inputs" replay "$name"
-    SECONDS=0
-    tap_ok "$name: new inputs" seek "$name"
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    both "$name" &
+done
+wait
+for name in $names; do
+    cat "$scratch/$name/kept"
+    tap_result "$(cat "$scratch/$name/kept.status")" "$name: kept inputs"
+    cat "$scratch/$name/new"
+    tap_result "$(cat "$scratch/$name/new.status")" "$name: new inputs"
 done
 tap_done

@@ -10,7 +10,7 @@ scan() {
             sources src io include -- '*.c' '*.h' '*.def'
             sources regression -- '*.c' '*.h' '*.sh'
         } | while read -r file; do
-            case $file in regression/*/test_*.c | regression/*/fuzz_*.c) entry=${file%.c} ;; *) entry=$file ;; esac
+            case $file in regression/*/test_*.c | regression/*/fuzz_*.c | regression/perf/*.c) entry=${file%.c} ;; *) entry=$file ;; esac
             grep -q -x -F -e "$entry" -e "\$(top_srcdir)/$entry" "$scratch/listed" ||
                 echo "$file: not listed in any Makefile.am"
         done

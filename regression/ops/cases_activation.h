@@ -87,6 +87,32 @@ static void spread(ot_t *t, ot_tensor_t *x)
     ot_push(t, x);
 }
 
+/* With a bias: x becomes x + bias, and y is what it would be of that x. */
+static void test_activation_bias(ot_t *t, pt_activation_t kind, int64_t f)
+{
+    int64_t n = 4, wide = kind ? 2 * f : f;
+    ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, wide);
+    ot_tensor_t *old = OT_NEW(t, t->type, OT_ZERO, n, wide);
+    ot_tensor_t *bias = OT_DENSE(t, t->type, OT_RANDOM, wide);
+    ot_tensor_t *y = OT_NEW(t, t->type, OT_POISON, n, f);
+    ot_tensor_t *again = OT_NEW(t, t->type, OT_POISON, n, f);
+    for (int64_t e = 0; e < n * wide; e++)
+        ot_set(old, e, ot_get(x, e));
+    pt_op_activation_fwd_t args = {x->x, y->x, kind, bias->x};
+    OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
+    ot_pull(t, x);
+    ot_pull(t, y);
+    for (int64_t e = 0; e < n * wide; e++) {
+        long double want = (long double)ot_get(old, e) + ot_get(bias, e % wide);
+        ot_near(t, ot_get(x, e), want, fabsl(want), 0.5);
+    }
+    args = (pt_op_activation_fwd_t){x->x, again->x, kind, {0}};
+    OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
+    ot_pull(t, again);
+    ot_same_bits(t, y, 0, again, 0, n * f);
+    ot_reset(t);
+}
+
 static void test_activation_fwd(ot_t *t)
 {
     for (int s = 0; s < SIZES; s++)
@@ -95,7 +121,7 @@ static void test_activation_fwd(ot_t *t)
             ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, wide);
             ot_tensor_t *y = OT_NEW(t, t->type, OT_POISON, n, f);
             spread(t, x);
-            pt_op_activation_fwd_t args = {x->x, y->x, (pt_activation_t)kind};
+            pt_op_activation_fwd_t args = {x->x, y->x, (pt_activation_t)kind, {0}};
             OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
             ot_pull(t, y);
             for (int64_t e = 0; e < n * f; e++) {
@@ -118,6 +144,7 @@ static void test_activation_fwd(ot_t *t)
             OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
             ot_same_part(t, y, &p, z);
             ot_reset(t);
+            test_activation_bias(t, (pt_activation_t)kind, f);
         }
 }
 
@@ -136,7 +163,7 @@ static void test_activation_bwd(ot_t *t)
             ot_tensor_t *dy = OT_NEW(t, t->type, OT_RANDOM, n, f);
             ot_tensor_t *dx = OT_NEW(t, t->type, OT_POISON, n, wide);
             spread(t, x);
-            pt_op_activation_fwd_t forward = {x->x, y->x, (pt_activation_t)kind};
+            pt_op_activation_fwd_t forward = {x->x, y->x, (pt_activation_t)kind, {0}};
             pt_op_activation_bwd_t args = {dy->x, x->x, dx->x, (pt_activation_t)kind};
             OT_RUN(t, pt_op_activation_bwd(t->device, t->stream, &args));
             ot_pull(t, dx);

@@ -208,27 +208,39 @@ static void test_dropout(ot_t *t)
 static void test_residual(ot_t *t)
 {
     for (int s = 0; s < SIZES; s++)
-        for (int with = 0; with < 2; with++) {
+        for (int variant = 0; variant < 4; variant++) {
             int64_t n = 9, c = sizes[s];
+            bool with = variant % 2;
             pt_dropout_t drop = dropout_of(t, with ? 0.4 : 0, n);
+            ot_tensor_t *bias = OT_DENSE(t, t->type, OT_RANDOM, c);
             ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, c);
             ot_tensor_t *branch = OT_NEW(t, t->type, OT_RANDOM, n, c);
             ot_tensor_t *y = OT_NEW(t, t->type, OT_POISON, n, c);
-            pt_op_residual_t args = {x->x, branch->x, y->x, drop};
+            pt_op_residual_t args = {x->x, branch->x, y->x, drop, {0}};
+            if (variant >= 2)
+                args.bias = bias->x;
             OT_RUN(t, pt_op_residual(t->device, t->stream, &args));
             ot_pull(t, y);
             for (int64_t e = 0; e < n * c; e++) {
                 int64_t r = e / c;
                 bool keep =
                     !with || kept(&drop, 1000 + r / 7, (uint32_t)(r % 7), 0, e % c);
-                long double part = keep ? ot_get(branch, e) / (with ? 0.6L : 1) : 0;
+                long double added = variant >= 2 ? ot_get(bias, e % c) : 0,
+                            whole = added;
+                whole += ot_get(branch, e);
+                long double part = keep ? whole / (with ? 0.6L : 1) : 0;
                 ot_near(t, ot_get(y, e), ot_get(x, e) + part,
-                        fabsl(part) + fabs(ot_get(x, e)), 2);
+                        fabsl(part) + fabsl(added) + fabs(ot_get(x, e)), 3);
             }
             ot_part_t p = ot_part_of(n, c);
             ot_tensor_t *z = ot_part(t, y, &p, OT_POISON);
-            pt_op_residual_t part = {ot_slice(x, &p), ot_slice(branch, &p), z->x,
-                                     dropout_part(&drop, &p)};
+            pt_op_residual_t part = {ot_slice(x, &p),
+                                     ot_slice(branch, &p),
+                                     z->x,
+                                     dropout_part(&drop, &p),
+                                     {0}};
+            if (variant >= 2)
+                part.bias = pt_tensor_slice(bias->x, 0, p.col, p.cols);
             OT_RUN(t, pt_op_residual(t->device, t->stream, &part));
             ot_same_part(t, y, &p, z);
             args.y = args.branch;

@@ -234,3 +234,40 @@ static void test_digest(ot_t *t)
         ot_reset(t);
     }
 }
+
+/* Box and Muller's formula in extended precision. */
+static long double normal_of(uint64_t seed, uint64_t id, int64_t index)
+{
+    uint64_t pair = (uint64_t)index / 2;
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, w[4];
+    uint32_t counter[4] = {(uint32_t)pair, (uint32_t)(pair >> 32), (uint32_t)id,
+                           (uint32_t)(id >> 32)};
+
+    pt_philox4x32(key, counter, w);
+    long double turn = 6.2831853071795864769252867665590L * pt_uniform(w[2], w[3]);
+    return sqrtl(-2 * logl(pt_uniform(w[0], w[1]))) *
+           (index % 2 ? sinl(turn) : cosl(turn));
+}
+
+static void test_normal(ot_t *t)
+{
+    for (int s = 0; s < SIZES; s++) {
+        int64_t n = 3, c = sizes[s], first = 1001, pitch = 2 * c + 1;
+        ot_tensor_t *x = OT_NEW(t, t->type, OT_POISON, n, c);
+        pt_op_normal_t whole = {x->x, 0.02, 5, 77, first, pitch};
+        OT_RUN(t, pt_op_normal(t->device, t->stream, &whole));
+        ot_pull(t, x);
+        for (int64_t e = 0; e < n * c; e++) {
+            long double want = 0.02 * normal_of(5, 77, first + e / c * pitch + e % c);
+            ot_near(t, ot_get(x, e), want, fmaxl(fabsl(want), 1e-4L), 8);
+        }
+        ot_part_t p = ot_part_of(n, c);
+        ot_tensor_t *z = ot_part(t, x, &p, OT_POISON);
+        pt_op_normal_t part = whole;
+        part.x = z->x;
+        part.first = first + p.row * pitch + p.col;
+        OT_RUN(t, pt_op_normal(t->device, t->stream, &part));
+        ot_same_part(t, x, &p, z);
+        ot_reset(t);
+    }
+}

@@ -6,7 +6,7 @@
 
 #include "penta/alloc.h"
 #include "penta/device.h"
-#include "penta/rng.h"
+#include "penta/normal.h"
 #include "regression/tap.h"
 #include <math.h>
 #include <stdlib.h>

@@ -46,7 +46,6 @@ ratio() { # EXPRESSION of numbers
     awk "BEGIN { printf \"%.3f\", $1 }"
 }
 
-now=''
 first_step() { # RANKS KEY=VALUE... : seconds from the launch to the end of step 1
     local ranks=$1 began=$EPOCHREALTIME ended=
     shift

@@ -36,7 +36,7 @@ static void test_learns(const char *name, const char *model)
     first = step.loss;
     for (int i = 1; i < STEPS; i++)
         MUST(pt_train_step(&trainer, NULL, NULL, &step));
-    MUST(pt_train_evaluate(&trainer, NULL, NULL, &validation, &stopped));
+    MUST(pt_train_evaluate(&trainer, 0, NULL, NULL, &validation, &stopped));
     tap_all(fabs(first - log(256)) < 0.1, "%s: begins at %.3f, near ln 256", name,
             first);
     tap_all(step.loss < 0.1, "%s: ends at %.4f", name, step.loss);

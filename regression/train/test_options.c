@@ -22,6 +22,8 @@ static const struct {
     {"parallel.unit_mib", {"1", "1048576"}},
     {"parallel.overlap", {"false"}},
     {"train.steps", {"9 run.stop_step=5", "1000000 run.stop_step=5"}},
+    {"data.validation", {"a=corpus.txt", "a=corpus.txt,b=corpus.txt run.eval_every=2"}},
+    {"data.validation_mask", {"- data.validation=a=corpus.txt run.eval_every=1"}},
     {"checkpoint.every", {"1", "2"}},
     {"checkpoint.keep", {"1 checkpoint.every=1"}},
     {"checkpoint.keep_every", {"2 checkpoint.every=1 checkpoint.keep=1"}},

@@ -215,8 +215,13 @@ __attribute__((unused)) static bool tt_metrics(const char *directory,
     file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         json_t *object = json_loads(line, 0, NULL);
-        int at = record->steps++;
+        int at = record->steps;
 
+        if (!json_object_get(object, "loss")) { /* a validation */
+            json_decref(object);
+            continue;
+        }
+        record->steps++;
         ok = ok && at < TT_STEPS &&
              json_integer_value(json_object_get(object, "step")) == at + 1;
         if (ok) {

@@ -1,52 +1,20 @@
 /* TEST timeout=60 */
 /* The corpus against a brute-force reading of the same bytes, and bad files. */
 #include "penta/alloc.h"
-#include "penta/data.h"
-#include "penta/rng.h"
-#include "regression/tap.h"
+#include "regression/unit/corpus_reference.h"
 
 #include <stdint.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20, ROOM = 10 * BLOCK, LONGEST = 4096 };
+enum { BLOCK = 1 << 20 };
 
-static pt_config_t config;
-
-/* What the corpus should hold: its bytes and the document of each. */
-static uint8_t bytes[ROOM];
-static int32_t document[ROOM];
-static int64_t tokens, documents, files;
-
-static uint64_t draw(uint64_t below)
+static void set_text(const char *path, int64_t sequence, const char *split,
+                     const char *separator, bool mask)
 {
-    static uint64_t state = 1;
-
-    state += 0x9E3779B97F4A7C15u;
-    return pt_mix64(state) % below;
-}
-
-static void write_file(const char *name, const void *data, int64_t count)
-{
-    FILE *file = fopen(name, "wb");
-
-    if (!file || fwrite(data, 1, (size_t)count, file) != (size_t)count ||
-        fclose(file) != 0) {
-        tap_ok(0, "cannot write %s", name);
-        exit(1);
-    }
-}
-
-static void set_config(const char *path, int64_t sequence, const char *split,
-                       const char *separator, bool mask)
-{
-    pt_config_defaults(&config);
-    snprintf(config.data.path, sizeof config.data.path, "%s", path);
+    set_config(path, PT_FORMAT_TEXT, sequence, mask);
     snprintf(config.data.split, sizeof config.data.split, "%s", split);
     snprintf(config.data.separator, sizeof config.data.separator, "%s", separator);
-    config.data.document_mask = mask;
-    config.train.sequence = sequence;
 }
 
 /* Adds a file to the reference, one byte at a time. */
@@ -55,67 +23,17 @@ static void expect_file(const uint8_t *data, int64_t count, const char *separato
 {
     int64_t begun = 0; /* a separator may begin here: not inside another */
 
-    documents++;
-    files++;
+    reference.documents++;
+    reference.files++;
     for (int64_t i = 0; i < count; i++) {
         int64_t start = i + 1 - length;
-        bytes[tokens] = data[i];
-        document[tokens++] = (int32_t)(documents - 1);
+        expect_token(data[i]);
         if (length > 0 && start >= begun &&
             memcmp(data + start, separator, (size_t)length) == 0) {
             begun = i + 1;
-            documents += i + 1 < count;
+            reference.documents += i + 1 < count;
         }
     }
-}
-
-static int64_t check_sample(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
-                            int64_t first)
-{
-    static int32_t token[LONGEST], label[LONGEST], place[LONGEST], position[LONGEST],
-        number[LONGEST];
-    static int64_t sample[LONGEST];
-    static uint8_t mask[LONGEST];
-    pt_sequence_t out = {token, label, place, position, number, sample, mask};
-    int64_t valid = -1, expected = 0, wrong = 0, id = 1000 + index;
-
-    if (pt_corpus_fill(corpus, split, index, id, &out, &valid) != PT_OK)
-        return 1;
-    for (int64_t t = 0; t < config.train.sequence; t++) {
-        const int32_t *here = &document[first + t];
-        int counts = !config.data.document_mask || here[0] == here[1];
-        expected += counts;
-        wrong += token[t] != bytes[first + t] || label[t] != bytes[first + t + 1];
-        wrong += place[t] != t || position[t] != t || sample[t] != id;
-        wrong += mask[t] != counts;
-        wrong += config.data.document_mask && number[t] != here[0] - document[first];
-    }
-    return wrong + (valid != expected);
-}
-
-/* Every sample of both splits, the first from 0 and the other to the end. */
-static int64_t check_corpus(void)
-{
-    pt_corpus_t *corpus;
-    int64_t T = config.train.sequence, all = (tokens - 1) / T, wrong, train, validation;
-
-    if (pt_corpus_open(&config, 256, &corpus) != PT_OK) {
-        tap_note("%s", pt_error_last()->text);
-        pt_error_clear();
-        return 1;
-    }
-    train = pt_corpus_samples(corpus, PT_SPLIT_TRAIN);
-    validation = pt_corpus_samples(corpus, PT_SPLIT_VALIDATION);
-    wrong = pt_corpus_tokens(corpus) != tokens || train + validation != all;
-    /* Nobody asked: not looked for inside files. */
-    wrong +=
-        pt_corpus_documents(corpus) != (config.data.document_mask ? documents : files);
-    for (int64_t k = 0; k < train; k++)
-        wrong += check_sample(corpus, PT_SPLIT_TRAIN, k, k * T);
-    for (int64_t k = 0; k < validation; k++)
-        wrong += check_sample(corpus, PT_SPLIT_VALIDATION, k, (train + k) * T);
-    pt_corpus_close(corpus);
-    return wrong;
 }
 
 static const struct {
@@ -141,7 +59,7 @@ static void random_file(const char *name, int s, int64_t count)
     for (int64_t i = 0; i + separators[s].length <= count; i++)
         if (separators[s].length > 0 && draw(5) == 0)
             memcpy(data + i, separators[s].text, (size_t)separators[s].length);
-    write_file(name, data, count);
+    write_bytes(name, data, count);
     expect_file(data, count, separators[s].text, separators[s].length);
 }
 
@@ -152,13 +70,13 @@ static void test_random(void)
 
     for (int s = 0; s < SEPARATORS; s++, wrong = 0) {
         for (int round = 0; round < 60; round++) {
-            tokens = documents = files = 0;
+            expect_nothing();
             random_file("a", s, 1 + (int64_t)draw(40));
             random_file("b", s, 1 + (int64_t)draw(3));
             random_file("c", s, 60);
-            set_config("a, b ,c", lengths[draw(5)], "0.7,0.3", separators[s].spelling,
-                       draw(4) > 0);
-            wrong += check_corpus();
+            set_text("a, b ,c", lengths[draw(5)], "0.7,0.3", separators[s].spelling,
+                     draw(4) > 0);
+            wrong += check_corpus(256);
         }
         tap_ok(wrong == 0, "60 small corpora, separator %d", s);
     }
@@ -174,11 +92,12 @@ static void test_borders(void)
     for (int i = 1; i < 9; i++)
         memcpy(data + i * BLOCK - i + 1, "--END--", 7);
     memcpy(data + sizeof data - 7, "--END--", 7);
-    write_file("large", data, sizeof data);
-    tokens = documents = files = 0;
+    write_bytes("large", data, sizeof data);
+    expect_nothing();
     expect_file(data, sizeof data, "--END--", 7);
-    set_config("large", 1021, "0.9,0.1", "--END--", true);
-    tap_ok(documents == 9 && check_corpus() == 0, "separators across block borders");
+    set_text("large", 1021, "0.9,0.1", "--END--", true);
+    tap_ok(reference.documents == 9 && check_corpus(256) == 0,
+           "separators across block borders");
 }
 
 static void test_padding(void)
@@ -190,8 +109,8 @@ static void test_padding(void)
     pt_sequence_t out = {token, label, place, position, number, sample, mask};
     pt_corpus_t *corpus;
 
-    write_file("a", "0123456789", 10);
-    set_config("a", 4, "1,0", "", true);
+    write_bytes("a", (const uint8_t *)"0123456789", 10);
+    set_text("a", 4, "1,0", "", true);
     if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "a corpus of 10 bytes"))
         return;
     tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, -1, -1, &out, &valid) == PT_OK &&
@@ -223,7 +142,7 @@ static void fails(pt_status_t expected, int64_t vocab, const char *has, const ch
 
 static void fails_path(pt_status_t expected, const char *path, const char *has)
 {
-    set_config(path, 4, "1,0", "", false);
+    set_text(path, 4, "1,0", "", false);
     fails(expected, 256, "data.path", has);
 }
 
@@ -231,8 +150,8 @@ static void test_bad_files(void)
 {
     static char endless[PT_CONFIG_TEXT];
 
-    write_file("a", "0123456789", 10);
-    write_file("empty", "", 0);
+    write_bytes("a", (const uint8_t *)"0123456789", 10);
+    write_bytes("empty", (const uint8_t *)"", 0);
     (void)mkdir("folder", 0777);
     (void)mkfifo("pipe", 0666);
     memset(endless, 'x', sizeof endless - 1);
@@ -245,9 +164,11 @@ static void test_bad_files(void)
     fails_path(PT_CONFIG, "empty,a", "empty is empty");
     fails_path(PT_CONFIG, "", "data.path is empty");
     fails_path(PT_CONFIG, " \t", "data.path is empty");
-    fails_path(PT_CONFIG, "a,,a", "name 2 of 3");
-    fails_path(PT_CONFIG, "a,", "name 2 of 2");
-    fails_path(PT_CONFIG, " , a", "name 1 of 2");
+    snprintf(config.origin[PT_OPTION_data_path], PT_CONFIG_ORIGIN, "conf.ini:7");
+    fails(PT_CONFIG, 256, "data.path is empty", "");
+    set_text("absent", 4, "1,0", "", false);
+    snprintf(config.origin[PT_OPTION_data_path], PT_CONFIG_ORIGIN, "conf.ini:7");
+    fails(PT_CONFIG, 256, "data.path (conf.ini:7): no file absent", "");
     fails_path(PT_IO, endless, "File name too long");
     (void)chmod("empty", 0);
     if (geteuid() == 0)
@@ -258,26 +179,26 @@ static void test_bad_files(void)
 
 static void test_bad_options(void)
 {
-    set_config("a", 10, "1,0", "", false);
+    set_text("a", 10, "1,0", "", false);
     fails(PT_CONFIG, 256, "10 tokens",
           "need 11; use more text, or at most train.sequence=9");
     fails(PT_CONFIG, 255, "vocabulary of 255", "model.vocab=256");
-    set_config("a", 9, "0.5,0.5", "", false);
+    set_text("a", 9, "0.5,0.5", "", false);
     fails(PT_CONFIG, 256, "need 19", "train.sequence=4");
-    set_config("a", 4, "0.5,0.5", "", false);
-    tokens = documents = files = 0;
+    set_text("a", 4, "0.5,0.5", "", false);
+    expect_nothing();
     expect_file((const uint8_t *)"0123456789", 10, "", 0);
-    tap_ok(check_corpus() == 0, "… and 4 works");
-    set_config("a", 4, "0.01,0.5", "", false);
+    tap_ok(check_corpus(256) == 0, "… and 4 works");
+    set_text("a", 4, "0.01,0.5", "", false);
     fails(PT_CONFIG, 256, "10 tokens, too few", "need 401; use more text");
-    set_config("a", 4, "0,1", "", false);
+    set_text("a", 4, "0,1", "", false);
     fails(PT_CONFIG, 256, "data.split", "nothing for training");
-    set_config("a", 4, "1e-300,0.5", "", false);
+    set_text("a", 4, "1e-300,0.5", "", false);
     fails(PT_CONFIG, 256, "data.split", "too small");
     for (const char *const *bad =
              (const char *const[]){"\\", "a\\q", "\\x1", "\\xg0", NULL};
          *bad; bad++) {
-        set_config("a", 4, "1,0", *bad, false);
+        set_text("a", 4, "1,0", *bad, false);
         fails(PT_CONFIG, 256, "data.separator", *bad);
     }
 }
@@ -291,9 +212,9 @@ static void test_truncated(void)
                          numbers[4], sample,     mask};
     pt_corpus_t *corpus;
 
-    write_file("a", "0123456789", 10);
-    write_file("shrinks", "0123456789", 10);
-    set_config("a,shrinks", 4, "1,0", "", false);
+    write_bytes("a", (const uint8_t *)"0123456789", 10);
+    write_bytes("shrinks", (const uint8_t *)"0123456789", 10);
+    set_text("a,shrinks", 4, "1,0", "", false);
     if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "two files"))
         return;
     tap_ok(truncate("shrinks", 5) == 0, "one shrinks");
@@ -311,7 +232,7 @@ static uint64_t hash_of(const char *path, pt_format_t format)
     pt_corpus_t *corpus;
     uint64_t hash = 0;
 
-    set_config(path, 4, "1,0", "", false);
+    set_text(path, 4, "1,0", "", false);
     config.data.format = (int)format;
     if (tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "%s", path))
         tap_ok(pt_corpus_hash(corpus, &hash) == PT_OK, "has a hash");
@@ -328,10 +249,10 @@ static void test_hash(void)
 
     for (int i = 0; i < N; i++)
         wide[2 * i] = text[i] = (uint8_t)draw(256);
-    write_file("whole", text, N);
-    write_file("half1", text, 30001);
-    write_file("half2", text + 30001, N - 30001);
-    write_file("wide", wide, 2 * N);
+    write_bytes("whole", text, N);
+    write_bytes("half1", text, 30001);
+    write_bytes("half2", text + 30001, N - 30001);
+    write_bytes("wide", wide, 2 * N);
     whole = hash_of("whole", PT_FORMAT_TEXT);
     tap_ok(hash_of("half1,half2", PT_FORMAT_TEXT) == whole, "two files, the same text");
     tap_ok(hash_of("wide", PT_FORMAT_U16) == whole, "two bytes a token");
@@ -339,13 +260,13 @@ static void test_hash(void)
     for (int i = 0; i < 3; i++) {
         int at = (int[]){0, N / 63 * 31, N - 1}[i];
         text[at] ^= 1;
-        write_file("changed", text, N);
+        write_bytes("changed", text, N);
         text[at] ^= 1;
         tap_ok(hash_of("changed", PT_FORMAT_TEXT) != whole, "byte %d is another", at);
     }
-    write_file("changed", text, N - 1);
+    write_bytes("changed", text, N - 1);
     tap_ok(hash_of("changed", PT_FORMAT_TEXT) != whole, "a byte less");
-    write_file("tiny", text, 5);
+    write_bytes("tiny", text, 5);
     tap_ok(hash_of("tiny", PT_FORMAT_TEXT) != whole, "shorter than what is looked at");
 }
 

@@ -1,89 +1,25 @@
 /* TEST timeout=60 */
 /* Files of tokens against a brute-force reading, and files of another program. */
 #include "penta/alloc.h"
-#include "penta/rng.h"
-#include "regression/unit/corpus_files.h"
-
-/* What the corpus should hold. */
-static int64_t token[ROOM];
-static int32_t document[ROOM];
-static int64_t tokens, documents, files;
-
-static uint64_t draw(uint64_t below)
-{
-    static uint64_t state = 1;
-
-    state += 0x9E3779B97F4A7C15u;
-    return pt_mix64(state) % below;
-}
-
-static int64_t check_sample(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
-                            int64_t first)
-{
-    static int32_t got[LONGEST], label[LONGEST], place[LONGEST], position[LONGEST],
-        number[LONGEST];
-    static int64_t sample[LONGEST];
-    static uint8_t mask[LONGEST];
-    pt_sequence_t out = {got, label, place, position, number, sample, mask};
-    int64_t valid = -1, expected = 0, wrong = 0;
-
-    if (pt_corpus_fill(corpus, split, index, 1000 + index, &out, &valid) != PT_OK)
-        return 1;
-    for (int64_t t = 0; t < config.train.sequence; t++) {
-        const int32_t *here = &document[first + t];
-        int counts = !config.data.document_mask || here[0] == here[1];
-        expected += counts;
-        wrong += got[t] != token[first + t] || label[t] != token[first + t + 1];
-        wrong += place[t] != t || position[t] != t || sample[t] != 1000 + index;
-        wrong += mask[t] != counts;
-        wrong += config.data.document_mask && number[t] != here[0] - document[first];
-    }
-    return wrong + (valid != expected);
-}
-
-/* Every sample of both splits. */
-static int64_t check_corpus(void)
-{
-    pt_corpus_t *corpus;
-    int64_t T = config.train.sequence, wrong, train, validation;
-
-    if (pt_corpus_open(&config, VOCAB, &corpus) != PT_OK) {
-        tap_note("%s", pt_error_last()->text);
-        pt_error_clear();
-        return 1;
-    }
-    train = pt_corpus_samples(corpus, PT_SPLIT_TRAIN);
-    validation = pt_corpus_samples(corpus, PT_SPLIT_VALIDATION);
-    wrong =
-        pt_corpus_tokens(corpus) != tokens || train + validation != (tokens - 1) / T;
-    wrong +=
-        pt_corpus_documents(corpus) != (config.data.document_mask ? documents : files);
-    for (int64_t k = 0; k < train; k++)
-        wrong += check_sample(corpus, PT_SPLIT_TRAIN, k, k * T);
-    for (int64_t k = 0; k < validation; k++)
-        wrong += check_sample(corpus, PT_SPLIT_VALIDATION, k, (train + k) * T);
-    pt_corpus_close(corpus);
-    return wrong;
-}
+#include "regression/unit/corpus_reference.h"
 
 static const int widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
 
 static void add_token(int64_t id, int width)
 {
     put(&bin, (uint64_t)id, width);
-    token[tokens] = id;
-    document[tokens++] = (int32_t)(documents - 1);
+    expect_token(id);
 }
 
 /* Draws sequences and documents, some of them empty, and makes both images of them. */
 static void make_pair(int code, int64_t sequences, bool with_modes)
 {
     static const int64_t most[] = {0, 256, 128, 32768, VOCAB, VOCAB, 0, 0, 65536};
-    int64_t length[64], first[256] = {0}, numbers = 1, before = tokens;
+    int64_t length[64], first[256] = {0}, numbers = 1, before = reference.tokens;
 
     idx.count = bin.count = 0;
-    files++;
-    documents++;
+    reference.files++;
+    reference.documents++;
     for (int64_t s = 0; s < sequences; s++) {
         bool ends = s + 1 == sequences || draw(3) == 0;
         length[s] = draw(4) == 0 ? 0 : 1 + (int64_t)draw(9);
@@ -93,12 +29,12 @@ static void make_pair(int code, int64_t sequences, bool with_modes)
             add_token((int64_t)draw((uint64_t)most[code]), widths[code]);
         for (int repeat = ends ? 1 + (draw(5) == 0) : 0; repeat > 0; repeat--)
             first[numbers++] = s + 1;
-        if (ends && tokens > before) {
-            documents++;
-            before = tokens;
+        if (ends && reference.tokens > before) {
+            reference.documents++;
+            before = reference.tokens;
         }
     }
-    documents -= tokens == before; /* none began after the last */
+    reference.documents -= reference.tokens == before; /* none began after the last */
     for (int i = 0; i < 9; i++)
         put(&idx, (uint8_t) "MMIDIDX\0"[i], 1);
     put(&idx, 1, 8);
@@ -122,7 +58,7 @@ static void test_types(void)
     for (int c = 0; c < 6; c++) {
         int64_t wrong = 0;
         for (int round = 0; round < 40; round++) {
-            tokens = documents = files = 0;
+            expect_nothing();
             make_pair(codes[c], 1 + (int64_t)draw(60), draw(2));
             write_pair("a");
             make_pair(codes[draw(6)], 1 + (int64_t)draw(3), draw(2));
@@ -131,7 +67,7 @@ static void test_types(void)
             write_pair("c");
             set_config("a.idx, b.idx.bin,c", PT_FORMAT_IDX, 1 + (int64_t)draw(LONGEST),
                        draw(4) > 0);
-            wrong += check_corpus();
+            wrong += check_corpus(VOCAB);
         }
         tap_ok(wrong == 0, "40 corpora of three pairs, the first of type %d", codes[c]);
     }
@@ -144,13 +80,13 @@ static void test_large(void)
     static image_t lengths, offsets, numbers;
     int64_t wrong = 0;
 
-    tokens = documents = files = 0;
+    expect_nothing();
     idx.count = bin.count = lengths.count = offsets.count = numbers.count = 0;
-    files++;
+    reference.files++;
     put(&numbers, 0, 8);
     for (int64_t s = 0; s < MANY; s++) {
         put(&offsets, (uint64_t)bin.count, 8);
-        documents += s % 3 == 0;
+        reference.documents += s % 3 == 0;
         add_token((int64_t)draw(65536), 2);
         put(&lengths, 1, 4);
         if (s % 3 == 2)
@@ -170,8 +106,8 @@ static void test_large(void)
     idx.count += numbers.count;
     write_pair("large");
     set_config("large", PT_FORMAT_IDX, 7, true);
-    wrong += check_corpus();
-    tap_ok(wrong == 0 && documents == MANY / 3, "an index read in pieces");
+    wrong += check_corpus(VOCAB);
+    tap_ok(wrong == 0 && reference.documents == MANY / 3, "an index read in pieces");
 }
 
 static void test_plain(int format, int width)
@@ -179,19 +115,19 @@ static void test_plain(int format, int width)
     int64_t wrong = 0;
 
     for (int round = 0; round < 40; round++) {
-        tokens = documents = files = 0;
+        expect_nothing();
         for (int f = 0; f < 3; f++) {
             char name[2] = {(char)('a' + f), '\0'};
             int64_t count = (f == 0 ? 40 : 1) + (int64_t)draw(40);
             bin.count = 0;
-            files++;
-            documents++;
+            reference.files++;
+            reference.documents++;
             while (count-- > 0)
                 add_token((int64_t)draw(width == 2 ? 65536 : VOCAB), width);
             write_bytes(name, bin.bytes, bin.count);
         }
         set_config("a,b,c", format, 1 + (int64_t)draw(LONGEST), draw(2));
-        wrong += check_corpus();
+        wrong += check_corpus(VOCAB);
     }
     tap_ok(wrong == 0, "40 corpora of three files of %d-bit tokens", 8 * width);
 }
@@ -206,34 +142,35 @@ static void test_golden(const char *name)
     int64_t wrong = 0, before;
     int c;
 
-    tokens = documents = 0;
-    files = 1;
+    expect_nothing();
+    reference.files = 1;
     snprintf(path, sizeof path, "%s/regression/golden/corpus/%s.txt",
              source ? source : ".", name);
     file = fopen(path, "r");
     if (!tap_ok(file != NULL, "%s", path))
         return;
-    for (before = 0; (c = fgetc(file)) != EOF && tokens < ROOM; before = tokens) {
+    for (before = 0; (c = fgetc(file)) != EOF && reference.tokens < ROOM;
+         before = reference.tokens) {
         while (c != '\n' && c != EOF) {
             int64_t id = 0;
             for (; c >= '0' && c <= '9'; c = fgetc(file))
                 id = id * 10 + (c - '0');
-            token[tokens] = id;
-            document[tokens++] = (int32_t)documents;
+            if (reference.tokens == before)
+                reference.documents++;
+            expect_token(id);
             c = c == ' ' ? fgetc(file) : c;
         }
-        documents += tokens > before;
     }
     fclose(file);
     path[strlen(path) - 4] = '\0';
     for (int64_t T = 1; T <= LONGEST; T++)
         for (int mask = 0; mask < 2; mask++) {
             set_config(path, PT_FORMAT_IDX, T, mask);
-            wrong += check_corpus();
+            wrong += check_corpus(VOCAB);
         }
-    tap_ok(tokens > 50 && documents > 3 && wrong == 0,
+    tap_ok(reference.tokens > 50 && reference.documents > 3 && wrong == 0,
            "%s as Megatron Core wrote it: %lld tokens, %lld documents", name,
-           (long long)tokens, (long long)documents);
+           (long long)reference.tokens, (long long)reference.documents);
 }
 
 int main(void)

@@ -125,6 +125,10 @@ static void test_act(void)
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 1, "exit");
     status = ending("here:2:*:sleep", 200000);
     tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "sleep");
+    status = ending("here:2:*:slow", 200000);
+    tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "slow takes its time");
+    status = ending("here:2:*:slow", 0);
+    tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "slow goes on");
     status = ending("there:2:*:kill", 0);
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "no failure, no effect");
 }

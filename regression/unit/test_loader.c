@@ -152,7 +152,8 @@ static void load_validation(fixture_t *f, int64_t first, int64_t end, got_t *got
 {
     int64_t train = pt_corpus_samples(f->corpus, PT_SPLIT_TRAIN);
 
-    must(pt_loader_load_validation(f->loader, first, end, f->stream, &got->valid));
+    must(pt_loader_load_validation(f->loader, f->corpus, first, end, f->stream,
+                                   &got->valid));
     got->micro_batches = 1;
     for (int64_t b = 0; b < B; b++) {
         got->id[b] = first + b < end ? first + b : -1;
@@ -254,7 +255,7 @@ static void test_view(void)
                view.mask.dtype == PT_U8 && view.document.data == NULL,
            "the view of a micro-batch");
     tap_ok(valid == 3 * T, "the last replica lacks one sequence of 7");
-    must(pt_loader_load_validation(f.loader, 0, 2, f.stream, &valid));
+    must(pt_loader_load_validation(f.loader, f.corpus, 0, 2, f.stream, &valid));
     tap_ok(!pt_loader_view(f.loader, 0).training && valid == 2 * T, "validation");
     tap_ok(pt_loader_load(f.loader, INT64_MAX / 2, f.stream, &valid) == PT_CONFIG, "%s",
            pt_error_last()->text);
@@ -273,7 +274,7 @@ static void test_file_lost(void)
 
     set_up(&f, false, false, 1, 0);
     must(pt_loader_prefetch(f.loader, 0, &ahead));
-    must(pt_loader_load_validation(f.loader, 0, 1, f.stream, &valid));
+    must(pt_loader_load_validation(f.loader, f.corpus, 0, 1, f.stream, &valid));
     tap_ok(truncate("text", 10) == 0, "the file is cut short");
     load(&f, 0, &got);
     tap_ok(pt_loader_prefetch(f.loader, 1, &ahead) == PT_IO &&

@@ -16,6 +16,7 @@ typedef enum action {
     ACTION_EXIT,
     ACTION_SEGV,
     ACTION_SLEEP,
+    ACTION_SLOW,
     ACTION_IO,
     ACTION_NOSPACE,
     ACTION_NAN,
@@ -23,7 +24,7 @@ typedef enum action {
 } action_t;
 
 static const char *const action_names[ACTION_COUNT] = {
-    "kill", "exit", "segv", "sleep", "io", "nospace", "nan"};
+    "kill", "exit", "segv", "sleep", "slow", "io", "nospace", "nan"};
 
 typedef struct fault {
     char site[SITE_SIZE];
@@ -58,7 +59,7 @@ static pt_status_t parse_action(const char *entry, const char *field, action_t *
     return PT_FAIL_COMMON(
         PT_CONFIG,
         "PENTA_FAULT: unknown kind \"%s\" in \"%s\"; kinds: kill, exit, "
-        "segv, sleep, io, nospace, nan",
+        "segv, sleep, slow, io, nospace, nan",
         field, entry);
 }
 
@@ -113,6 +114,7 @@ static pt_fault_kind_t act(const fault_t *fault)
     case ACTION_SLEEP:
         for (;;)
             sleep(3600);
+    case ACTION_SLOW: sleep(1); break;
     case ACTION_IO: return PT_FAULT_IO;
     case ACTION_NOSPACE: return PT_FAULT_NOSPACE;
     case ACTION_NAN: return PT_FAULT_NAN;

@@ -28,7 +28,7 @@ static const struct {
 };
 
 struct pt_generator {
-    const char *path;
+    char *path;
     pt_config_t *archived; /* of the checkpoint */
     pt_checkpoint_header_t header;
     int64_t window, texts, rows; /* rows of a pass, at most */
@@ -267,8 +267,8 @@ pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
 
     *out = NULL;
     PT_TRY(PT_NEW("generator", 1, &g));
-    g->path = path;
     g->texts = texts;
+    PT_TRY_GOTO(fail, pt_strdup("checkpoint path", path, &g->path));
     PT_TRY_GOTO(fail, PT_NEW("slots", (size_t)texts, &g->slot));
     PT_TRY_GOTO(fail, PT_NEW("places", (size_t)texts, &g->first));
     PT_TRY_GOTO(fail, PT_NEW("lengths", (size_t)texts, &g->length));
@@ -301,6 +301,7 @@ void pt_generator_destroy(pt_generator_t *g)
     pt_free(g->length);
     pt_free(g->first);
     pt_free(g->slot);
+    pt_free(g->path);
     pt_free(g);
 }
 

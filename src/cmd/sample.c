@@ -15,65 +15,49 @@ typedef struct opening {
     const pt_config_t *config;
     pt_wire_t *wire;
     int64_t texts;
+    pt_generator_t *generator;
 } opening_t;
 
-static pt_status_t open_file(const opening_t *opening, const char *path,
-                             pt_generator_t **out)
+static pt_status_t open_file(const char *path, void *self)
 {
+    opening_t *opening = self;
+
     return pt_generator_create(opening->config, opening->wire, path, opening->texts,
-                               out);
+                               &opening->generator);
 }
 
-/* The newest that can be read; a damaged one is named and skipped. */
-static pt_status_t open_newest(const opening_t *opening,
-                               const pt_checkpoint_entry_t *list, int count,
-                               pt_generator_t **out)
-{
-    const char *dir = opening->config->run.dir;
-
-    PT_CHECK_COMMON(
-        count > 0, PT_IO,
-        "%s/checkpoints: no checkpoint here: train first (penta train run.dir=%s), "
-        "or name another run.dir, or a file by checkpoint.resume=FILE",
-        dir, dir);
-    for (int i = 0; i < count; i++) {
-        pt_status_t status = open_file(opening, list[i].path, out);
-        if (status != PT_IO)
-            return status;
-        pt_error_warn("skipped a damaged checkpoint");
-    }
-    return PT_FAIL_COMMON(
-        PT_IO,
-        "%s/checkpoints: none of its %d checkpoints can be read (see the "
-        "warnings above); name another run.dir, or a file by "
-        "checkpoint.resume=FILE",
-        dir, count);
-}
-
-/* `list` holds the path the generator borrows. */
-static pt_status_t open_generator(const opening_t *opening,
-                                  pt_checkpoint_entry_t **list, pt_generator_t **out)
+static pt_status_t open_newest(opening_t *opening)
 {
     char directory[PT_CONFIG_TEXT + 16];
+    const char *dir = opening->config->run.dir;
+    pt_checkpoint_entry_t found;
+
+    snprintf(directory, sizeof directory, "%s/checkpoints", dir);
+    PT_TRY(pt_checkpoint_newest(
+        NULL, directory, "name another run.dir, or a file by checkpoint.resume=FILE",
+        open_file, opening, &found));
+    PT_CHECK_COMMON(found.path[0], PT_IO,
+                    "%s: no checkpoint here: train first (penta train run.dir=%s), "
+                    "or name another run.dir, or a file by checkpoint.resume=FILE",
+                    directory, dir);
+    return PT_OK;
+}
+
+static pt_status_t open_generator(opening_t *opening)
+{
     const char *resume = opening->config->checkpoint.resume;
-    int count = 0;
 
     PT_CHECK_COMMON(
         strcmp(resume, "none") != 0, PT_CONFIG,
         "checkpoint.resume=none: sampling needs a checkpoint: auto or FILE");
-    if (strcmp(resume, "auto") != 0)
-        return open_file(opening, resume, out);
-    snprintf(directory, sizeof directory, "%s/checkpoints", opening->config->run.dir);
-    PT_TRY(pt_checkpoint_list(directory, list, &count));
-    return open_newest(opening, *list, count, out);
+    return strcmp(resume, "auto") == 0 ? open_newest(opening)
+                                       : open_file(resume, opening);
 }
 
 /* ---- command ----------------------------------------------------------------------------- */
 
 static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire, bool json)
 {
-    pt_checkpoint_entry_t *list = NULL;
-    pt_generator_t *generator = NULL;
     pt_prompts_t prompts;
     opening_t opening = {.config = config, .wire = wire};
     pt_output_t output = {.json = json};
@@ -84,14 +68,14 @@ static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire, bool json)
     output.several = opening.texts > 1;
     if (opening.texts > config->sample.batch)
         opening.texts = config->sample.batch;
-    PT_TRY_GOTO(done, open_generator(&opening, &list, &generator));
+    PT_TRY_GOTO(done, open_generator(&opening));
     pt_log_root(PT_LOG_INFO, "%s, step %" PRId64 ", loss %.4f",
-                pt_generator_path(generator), pt_generator_step(generator),
-                pt_generator_loss(generator));
-    PT_TRY_GOTO(done, pt_texts_make(config, &prompts, generator, &output));
+                pt_generator_path(opening.generator),
+                pt_generator_step(opening.generator),
+                pt_generator_loss(opening.generator));
+    PT_TRY_GOTO(done, pt_texts_make(config, &prompts, opening.generator, &output));
 done:
-    pt_generator_destroy(generator);
-    pt_free(list);
+    pt_generator_destroy(opening.generator);
     pt_prompts_free(&prompts);
     return status;
 }

@@ -295,20 +295,14 @@ static pt_status_t check_betas(const pt_config_t *config)
 
 static pt_status_t check_weights(const pt_config_t *config)
 {
-    int files = 1;
-
     if (!config->data.weights[0] || !config->data.path[0])
         return PT_OK;
-    for (const char *c = config->data.path; *c; c++)
-        files += *c == ',';
-    return pt_config_weights(config, files, NULL);
+    return pt_config_weights(config, pt_config_items(config, ID(data, path)), NULL);
 }
 
 static pt_status_t check_data(const pt_config_t *config)
 {
     double share[2];
-    const char *path = config->data.path;
-    size_t length = strlen(path);
     char cited[2][PT_CITED];
 
     if (!read_split(config->data.split, share))
@@ -321,11 +315,11 @@ static pt_status_t check_data(const pt_config_t *config)
                     fmin(fmax(share[1], 0), 1 - fmin(fmax(share[0], 0), 1)));
     if (share[0] == 0)
         return FAIL("%s leaves nothing to train on", CITE(0, data, split));
-    if (config->run.eval_every > 0 && share[1] == 0)
-        return FAIL("%s needs a validation share, but %s has none",
+    if (config->run.eval_every > 0 && share[1] == 0 && !config->data.validation[0])
+        return FAIL("%s needs something to validate on, but %s leaves nothing and "
+                    "data.validation is empty",
                     CITE(0, run, eval_every), CITE(1, data, split));
-    if (length > 0 && (path[0] == ',' || path[length - 1] == ',' || strstr(path, ",,")))
-        return FAIL("%s: an empty name between commas", CITE(0, data, path));
+    PT_TRY(pt_config_check_lists(config));
     if (config->data.separator[0] && config->data.format != PT_FORMAT_TEXT)
         return FAIL("%s is looked for in text only, not with %s: leave it empty",
                     CITE(0, data, separator), CITE(1, data, format));

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
 
@@ -26,25 +27,31 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
     FILE *file = fopen(path, "rb");
     pt_status_t status;
     char *text = NULL, shown[PT_CITED];
+    struct stat info;
+    size_t room = limit;
     int error;
 
     *out = NULL;
     if (!file)
         return PT_FAIL_COMMON(PT_CONFIG, "%s %s: cannot open it: %s", what,
                               pt_show(path, shown, sizeof shown), strerror(errno));
-    PT_TRY_GOTO(close_file, PT_NEW("file text", limit + 2, &text));
+    /* Pipes and files of /proc do not say. */
+    if (fstat(fileno(file), &info) == 0 && info.st_size > 0 &&
+        (size_t)info.st_size < limit)
+        room = (size_t)info.st_size;
+    PT_TRY_GOTO(close_file, PT_NEW("file text", room + 2, &text));
     errno = 0;
-    *length = fread(text, 1, limit + 1, file);
+    *length = fread(text, 1, room + 1, file);
     error = errno;
     status = PT_OK;
     if (ferror(file))
         status = PT_FAIL_COMMON(error == EISDIR ? PT_CONFIG : PT_IO,
                                 "%s %s: cannot read it: %s", what,
                                 pt_show(path, shown, sizeof shown), strerror(error));
-    else if (*length > limit)
+    else if (*length > room)
         status = PT_FAIL_COMMON(PT_CONFIG,
                                 "%s %s: more than %zu bytes: is this the right file?",
-                                what, pt_show(path, shown, sizeof shown), limit);
+                                what, pt_show(path, shown, sizeof shown), room);
     else if (memchr(text, '\0', *length))
         status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: holds a NUL byte: not a text file",
                                 what, pt_show(path, shown, sizeof shown));

@@ -1,6 +1,7 @@
 /* Every rank's part: gathered text to configuration. Pure. */
 #include "src/config/private.h"
 #include "penta/alloc.h"
+#include "penta/log.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -149,22 +150,31 @@ static bool is_same(const pt_config_t *a, const pt_config_t *b, const pt_option_
     return memcmp(pt_option_view(a, row), pt_option_view(b, row), size[row->type]) == 0;
 }
 
+/* What the archive has and this version has not goes to `unknown`. */
+static pt_status_t read_archive(const char *ini, pt_config_t **out, pt_string_t *unknown)
+{
+    PT_TRY(PT_NEW("archived configuration", 1, out));
+    pt_config_defaults(*out);
+    return pt_ini_read("configuration of the checkpoint", ini, strlen(ini), *out,
+                       unknown);
+}
+
 pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini)
 {
     pt_string_t unknown = {0}, different = {0};
-    pt_config_t *then;
+    pt_config_t *then = NULL;
     pt_status_t status;
 
-    PT_TRY(PT_NEW("archived configuration", 1, &then));
-    pt_config_defaults(then);
-    PT_TRY_GOTO(free_all, pt_ini_read("configuration of the checkpoint", archived_ini,
-                                      strlen(archived_ini), then, &unknown));
+    PT_TRY_GOTO(free_all, read_archive(archived_ini, &then, &unknown));
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         const pt_option_t *row = pt_option((pt_option_id_t)i);
 
         if (row->resume == PT_RESUME_FIXED && !is_same(config, then, row))
             list_difference(config, then, row, &different);
     }
+    /* Files may move, but not come or go. */
+    if (!config->data.mask[0] != !then->data.mask[0])
+        list_difference(config, then, pt_option(PT_OPTION_data_mask), &different);
     PT_TRY_GOTO(free_all, different.status);
     PT_TRY_GOTO(free_all, unknown.status);
     if (unknown.length > 0)
@@ -180,6 +190,55 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
                                 different.data);
 free_all:
     pt_free(different.data);
+    pt_free(unknown.data);
+    pt_free(then);
+    return status;
+}
+
+/* Of the model, but no matter of its weights. */
+static bool is_of_training(pt_option_id_t id)
+{
+    return id == PT_OPTION_model_preset || id == PT_OPTION_model_config_json ||
+           id == PT_OPTION_model_dropout || id == PT_OPTION_model_init_std;
+}
+
+/* People change these on purpose, to train on with longer sequences for one. */
+static bool may_differ(pt_option_id_t id)
+{
+    return id == PT_OPTION_model_max_positions || id == PT_OPTION_model_norm_eps ||
+           id == PT_OPTION_model_rotary_base;
+}
+
+pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
+                                  const char *path)
+{
+    pt_string_t unknown = {0}, wrong = {0}, other = {0};
+    pt_config_t *then = NULL;
+    pt_status_t status;
+
+    PT_TRY_GOTO(free_all, read_archive(archived_ini, &then, &unknown));
+    /* Of an archive that says nothing of its model, names and shapes must do. */
+    for (int i = 0; i < PT_OPTION_COUNT && pt_model_is_complete(then); i++) {
+        pt_option_id_t id = (pt_option_id_t)i;
+        const pt_option_t *row = pt_option(id);
+
+        if (strcmp(row->section, "model") == 0 && !is_of_training(id) &&
+            !is_same(config, then, row))
+            list_difference(config, then, row, may_differ(id) ? &other : &wrong);
+    }
+    PT_TRY_GOTO(free_all, wrong.status);
+    PT_TRY_GOTO(free_all, other.status);
+    if (wrong.length > 0)
+        status = PT_FAIL_COMMON(PT_CONFIG,
+                                "%s holds weights of another model:%s\ngive the model "
+                                "of the checkpoint (penta inspect FILE --config)",
+                                path, wrong.data);
+    else if (other.length > 0)
+        pt_log_root(PT_LOG_WARN, "the weights of %s were trained with other values:%s",
+                    path, other.data);
+free_all:
+    pt_free(other.data);
+    pt_free(wrong.data);
     pt_free(unknown.data);
     pt_free(then);
     return status;

@@ -95,6 +95,10 @@ pt_status_t pt_preset_load(const char *name, const char *origin, pt_config_t *ou
 pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropout_given,
                        pt_config_t *out);
 
+/* ---- list.c ---- */
+/* Rules of the lists of files. */
+pt_status_t pt_config_check_lists(const pt_config_t *config);
+
 /* ---- precision.c ---- */
 /* What types go together. */
 pt_status_t pt_config_check_precision(const pt_config_t *config);

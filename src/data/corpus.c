@@ -6,18 +6,6 @@
 #include <string.h>
 
 enum { BYTE_VOCAB = 256, HASH_PLACES = 64, HASH_TOKENS = 256 };
-#define BLANKS " \t\r\n"
-
-static char *trim(char *text)
-{
-    size_t length;
-
-    text += strspn(text, BLANKS);
-    length = strlen(text);
-    while (length > 0 && strchr(BLANKS, text[length - 1]))
-        text[--length] = '\0';
-    return text;
-}
 
 /* Width of a token where the format alone tells. */
 static int width_of(pt_format_t format)
@@ -29,7 +17,6 @@ static int width_of(pt_format_t format)
     }
 }
 
-/* Adds a file to the end of the corpus. */
 static pt_status_t open_one(pt_corpus_t *corpus, const char *path,
                             pt_corpus_file_t *file)
 {
@@ -38,56 +25,63 @@ static pt_status_t open_one(pt_corpus_t *corpus, const char *path,
     if (corpus->format == PT_FORMAT_IDX)
         PT_TRY(pt_corpus_open_indexed(corpus, path, corpus->document_mask, file));
     else
-        PT_TRY(pt_corpus_open_file(path, file));
+        PT_TRY(pt_corpus_open_file(corpus->option, path, file));
     PT_CHECK(file->bytes % file->width == 0, PT_CONFIG,
-             "data.path: %s has %lld bytes, no multiple of the %d of a token: it is "
+             "%s: %s has %lld bytes, no multiple of the %d of a token: it is "
              "truncated, or data.format is another",
-             file->path, (long long)file->bytes, file->width);
+             corpus->option, file->path, (long long)file->bytes, file->width);
     file->tokens = file->bytes / file->width;
     PT_CHECK(file->tokens <= INT64_MAX - file->start, PT_CONFIG,
-             "data.path: up to %s more tokens than 64 bits can count", path);
+             "%s: up to %s more tokens than 64 bits can count", corpus->option, path);
+    return PT_OK;
+}
+
+/* Adds a file to the end of the corpus, which has room for it. */
+static pt_status_t add_file(pt_corpus_t *corpus, const char *path)
+{
+    pt_corpus_file_t *file = &corpus->files[corpus->file_count++];
+
+    file->descriptor = -1;
+    PT_TRY(open_one(corpus, path, file));
     corpus->tokens += file->tokens;
     return PT_OK;
 }
 
-static pt_status_t open_files(pt_corpus_t *corpus, const char *list)
+static pt_status_t open_files(pt_corpus_t *corpus, const pt_config_t *config)
 {
-    char copy[PT_CONFIG_TEXT], *rest = copy;
-    int count = 1;
+    int count = pt_config_items(config, PT_OPTION_data_path);
+    char path[PT_CONFIG_TEXT];
 
-    PT_CHECK(list[strspn(list, BLANKS)] != '\0', PT_CONFIG,
+    PT_CHECK(count > 0, PT_CONFIG,
              "data.path is empty: set data.path=FILE[,FILE...], what to train on");
-    PT_REQUIRE(strlen(list) < sizeof copy);
-    memcpy(copy, list, strlen(list) + 1);
-    for (const char *c = copy; *c; c++)
-        count += *c == ',';
     PT_TRY(PT_NEW("corpus files", count, &corpus->files));
-    while (rest) {
-        const char *path = trim(strsep(&rest, ","));
-        pt_corpus_file_t *file = &corpus->files[corpus->file_count];
-        PT_CHECK(*path != '\0', PT_CONFIG,
-                 "data.path: name %d of %d between the commas is empty",
-                 corpus->file_count + 1, count);
-        file->descriptor = -1;
-        corpus->file_count++;
-        PT_TRY(open_one(corpus, path, file));
+    for (int i = 0; i < count; i++) {
+        pt_config_item(config, PT_OPTION_data_path, i, path);
+        PT_TRY(add_file(corpus, path));
     }
+    return pt_corpus_open_masks(corpus, config, PT_OPTION_data_mask, 0);
+}
+
+/* One part, whatever the weights. */
+static pt_status_t make_whole_part(pt_corpus_t *corpus, const char *name)
+{
+    PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
+    corpus->part_count = 1;
+    corpus->parts[0] = (pt_corpus_part_t){.name = name, .tokens = corpus->tokens};
     return PT_OK;
 }
 
 /* One part, or in a blend one a file. */
 static pt_status_t make_parts(pt_corpus_t *corpus, const pt_config_t *config)
 {
-    int count = config->data.weights[0] ? corpus->file_count : 1;
+    int count = corpus->file_count;
     int64_t *weights = NULL;
     pt_status_t status = PT_OK;
 
+    if (!config->data.weights[0])
+        return make_whole_part(corpus, "data.path");
     PT_TRY(PT_NEW("parts of the corpus", count, &corpus->parts));
     corpus->part_count = count;
-    corpus->parts[0].name = "data.path";
-    corpus->parts[0].tokens = corpus->tokens;
-    if (!config->data.weights[0])
-        return PT_OK;
     PT_TRY(PT_NEW("weights", count, &weights));
     PT_TRY_GOTO(release, pt_config_weights(config, count, weights));
     for (int p = 0; p < count; p++) {
@@ -103,16 +97,6 @@ release:
     return status;
 }
 
-/* Without files: one part, whatever the weights. */
-static pt_status_t make_dry_part(pt_corpus_t *corpus, int64_t tokens)
-{
-    PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
-    corpus->part_count = 1;
-    corpus->tokens = tokens;
-    corpus->parts[0] = (pt_corpus_part_t){.name = "data.path", .tokens = tokens};
-    return PT_OK;
-}
-
 static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
 {
     corpus->sequence = config->train.sequence;
@@ -122,23 +106,67 @@ static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
     corpus->document_mask = config->data.document_mask;
 }
 
+static pt_status_t create(const pt_config_t *config, int64_t vocab, pt_option_id_t id,
+                          pt_corpus_t **out)
+{
+    PT_CHECK(
+        config->data.format != PT_FORMAT_TEXT || vocab >= BYTE_VOCAB, PT_CONFIG,
+        "a vocabulary of %lld cannot hold plain text, where every byte is a token: "
+        "set model.vocab=%d or more",
+        (long long)vocab, BYTE_VOCAB);
+    PT_TRY(PT_NEW("corpus", 1, out));
+    take_options(*out, config);
+    (*out)->vocab = vocab;
+    pt_config_origin(config, id, (*out)->option, sizeof(*out)->option);
+    return PT_OK;
+}
+
+static pt_status_t cut(pt_corpus_t *corpus, const pt_config_t *config)
+{
+    double train, validation;
+
+    pt_config_split(config, &train, &validation);
+    PT_CHECK(
+        train > 0, PT_CONFIG,
+        "data.split leaves nothing for training: its first number is a share above 0");
+    return pt_corpus_cut(corpus, train, validation);
+}
+
 pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t **out)
 {
     pt_status_t status;
     pt_corpus_t *corpus = NULL;
 
     *out = NULL;
-    PT_CHECK(
-        config->data.format != PT_FORMAT_TEXT || vocab >= BYTE_VOCAB, PT_CONFIG,
-        "a vocabulary of %lld cannot hold plain text, where every byte is a token: "
-        "set model.vocab=%d or more",
-        (long long)vocab, BYTE_VOCAB);
-    PT_TRY(PT_NEW("corpus", 1, &corpus));
-    take_options(corpus, config);
-    corpus->vocab = vocab;
-    PT_TRY_GOTO(close, open_files(corpus, config->data.path));
+    PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_path, &corpus));
+    PT_TRY_GOTO(close, open_files(corpus, config));
     PT_TRY_GOTO(close, make_parts(corpus, config));
-    PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
+    PT_TRY_GOTO(close, cut(corpus, config));
+    PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
+                                                config->data.document_mask));
+    *out = corpus;
+    return PT_OK;
+close:
+    pt_corpus_close(corpus);
+    return status;
+}
+
+pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
+                                      int index, pt_corpus_t **out)
+{
+    pt_status_t status;
+    pt_corpus_t *corpus = NULL;
+    char item[PT_CONFIG_TEXT];
+    const char *path = pt_config_validation(config, index, item);
+
+    *out = NULL;
+    PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_validation, &corpus));
+    PT_TRY_GOTO(close, PT_NEW("corpus files", 1, &corpus->files));
+    PT_TRY_GOTO(close, add_file(corpus, path));
+    PT_TRY_GOTO(close, pt_corpus_open_masks(corpus, config,
+                                            PT_OPTION_data_validation_mask, index));
+    PT_TRY_GOTO(close, make_whole_part(corpus, corpus->files[0].path));
+    PT_TRY_GOTO(close, pt_corpus_cut(corpus, 0, 1));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
                                                 config->data.document_mask));
     *out = corpus;
@@ -157,8 +185,9 @@ pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
     *out = NULL;
     PT_TRY(PT_NEW("corpus", 1, &corpus));
     take_options(corpus, config);
-    PT_TRY_GOTO(close, make_dry_part(corpus, tokens));
-    PT_TRY_GOTO(close, pt_corpus_cut(corpus, config));
+    corpus->tokens = tokens;
+    PT_TRY_GOTO(close, make_whole_part(corpus, "data.path"));
+    PT_TRY_GOTO(close, cut(corpus, config));
     PT_TRY_GOTO(close, PT_NEW("documents", 1, &corpus->document));
     corpus->documents = corpus->document_room = 1;
     *out = corpus;
@@ -174,10 +203,13 @@ void pt_corpus_close(pt_corpus_t *corpus)
         return;
     for (int i = 0; i < corpus->file_count; i++)
         pt_corpus_close_file(&corpus->files[i]);
+    for (int i = 0; i < corpus->mask_count; i++)
+        pt_corpus_close_file(&corpus->masks[i]);
     for (int table = 0; table < PT_BLEND_TABLES; table++)
         pt_free(corpus->turns[table]);
     pt_free(corpus->parts);
     pt_free(corpus->document);
+    pt_free(corpus->masks);
     pt_free(corpus->files);
     pt_free(corpus);
 }
@@ -192,7 +224,7 @@ int64_t pt_corpus_documents(const pt_corpus_t *corpus)
     return corpus->documents;
 }
 
-static int file_of(const pt_corpus_t *corpus, int64_t token)
+int pt_corpus_file_of(const pt_corpus_t *corpus, int64_t token)
 {
     int low = 0, high = corpus->file_count; /* files[low].start <= token */
 
@@ -214,7 +246,7 @@ static pt_status_t read_tokens(const pt_corpus_t *corpus, int64_t first, int64_t
         memset(out, 0, (size_t)count * sizeof *out);
         return PT_OK;
     }
-    for (int i = file_of(corpus, first); count > 0; i++) {
+    for (int i = pt_corpus_file_of(corpus, first); count > 0; i++) {
         const pt_corpus_file_t *file = &corpus->files[i];
         int64_t offset = first - file->start, part = file->tokens - offset;
         if (part > count)
@@ -231,6 +263,7 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
 {
     int64_t raw[HASH_TOKENS], count = HASH_TOKENS;
     int32_t token[HASH_TOKENS];
+    uint8_t mask[HASH_TOKENS];
 
     if (corpus->tokens < count)
         count = corpus->tokens;
@@ -242,26 +275,38 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
         PT_TRY(read_tokens(corpus, first, count, raw, token));
         for (int64_t i = 0; i < count; i++)
             *out = pt_mix64(*out + (uint64_t)token[i]);
+        if (corpus->mask_count == 0)
+            continue;
+        PT_TRY(pt_corpus_read_masks(corpus, first, count, mask));
+        for (int64_t i = 0; i < count; i++)
+            *out = pt_mix64(*out + mask[i]);
     }
     return PT_OK;
 }
 
-/* Numbers the documents of T tokens from `first` and masks labels across boundaries.
- * Returns the number of masked ones. */
-static int64_t fill_documents(const pt_corpus_t *corpus, int64_t first,
-                              const pt_sequence_t *out)
+/* Numbers the documents of T tokens from `first` and masks labels across boundaries. */
+static void fill_documents(const pt_corpus_t *corpus, int64_t first,
+                           const pt_sequence_t *out)
 {
-    int64_t here = pt_corpus_document_of(corpus, first), origin = here, masked = 0;
+    int64_t here = pt_corpus_document_of(corpus, first), origin = here;
 
     for (int64_t t = 0; t < corpus->sequence; t++) {
         bool is_last =
             here + 1 < corpus->documents && corpus->document[here + 1] == first + t + 1;
         out->document[t] = (int32_t)(here - origin);
-        out->mask[t] = !is_last;
-        masked += is_last;
+        if (is_last)
+            out->mask[t] = 0;
         here += is_last;
     }
-    return masked;
+}
+
+static int64_t count_valid(const uint8_t *mask, int64_t length)
+{
+    int64_t valid = 0;
+
+    for (int64_t t = 0; t < length; t++)
+        valid += mask[t];
+    return valid;
 }
 
 static void fill_places(const pt_corpus_t *corpus, int64_t id, const pt_sequence_t *out)
@@ -301,9 +346,9 @@ pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t 
     PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
     memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);
     fill_places(corpus, id, out);
-    memset(out->mask, 1, (size_t)length);
-    *valid = length;
+    PT_TRY(pt_corpus_read_masks(corpus, first + 1, length, out->mask));
     if (corpus->document_mask)
-        *valid -= fill_documents(corpus, first, out);
+        fill_documents(corpus, first, out);
+    *valid = count_valid(out->mask, length);
     return PT_OK;
 }

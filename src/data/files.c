@@ -10,19 +10,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pt_status_t open_failed(const char *path, int error)
+static pt_status_t open_failed(const char *option, const char *path, int error)
 {
     char here[PT_CONFIG_TEXT];
 
     if (error == ENOENT && path[0] != '/' && getcwd(here, sizeof here))
-        return PT_FAIL(PT_CONFIG, "data.path: no file %s in the working directory %s",
+        return PT_FAIL(PT_CONFIG, "%s: no file %s in the working directory %s", option,
                        path, here);
     if (error == ENOENT || error == ENOTDIR)
-        return PT_FAIL(PT_CONFIG, "data.path: no file %s", path);
-    return PT_FAIL(PT_IO, "data.path: cannot open %.1024s: %s", path, strerror(error));
+        return PT_FAIL(PT_CONFIG, "%s: no file %s", option, path);
+    return PT_FAIL(PT_IO, "%s: cannot open %.1024s: %s", option, path, strerror(error));
 }
 
-pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file)
+pt_status_t pt_corpus_open_file(const char *option, const char *path,
+                                pt_corpus_file_t *file)
 {
     struct stat info;
 
@@ -31,15 +32,15 @@ pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file)
     /* Without O_NONBLOCK opening a pipe would wait for a writer. */
     file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->descriptor < 0)
-        return open_failed(path, errno);
-    PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO,
-             "data.path: cannot examine %s: %s", path, strerror(errno));
+        return open_failed(option, path, errno);
+    PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO, "%s: cannot examine %s: %s",
+             option, path, strerror(errno));
     PT_CHECK(!S_ISDIR(info.st_mode), PT_CONFIG,
-             "data.path: %s is a directory; name the files in it", path);
-    PT_CHECK(S_ISREG(info.st_mode), PT_CONFIG, "data.path: %s is not a regular file",
+             "%s: %s is a directory; name the files in it", option, path);
+    PT_CHECK(S_ISREG(info.st_mode), PT_CONFIG, "%s: %s is not a regular file", option,
              path);
-    PT_CHECK(info.st_size > 0, PT_CONFIG,
-             "data.path: %s is empty; leave it out or fill it", path);
+    PT_CHECK(info.st_size > 0, PT_CONFIG, "%s: %s is empty; leave it out or fill it",
+             option, path);
     file->bytes = info.st_size;
     return PT_OK;
 }
@@ -63,7 +64,7 @@ pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                  (long long)offset, strerror(errno));
         PT_CHECK(got > 0, PT_IO,
                  "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
-                 "change files of data.path during a run",
+                 "change the files of a corpus during a run",
                  file->path, (long long)offset, (long long)file->bytes);
         offset += got;
         count -= got;

@@ -241,8 +241,8 @@ pt_status_t pt_corpus_open_indexed(pt_corpus_t *corpus, const char *path,
 
     name_pair(path, idx, bin);
     PT_TRY(PT_NEW("index of a corpus file", 1, &reader));
-    PT_TRY_GOTO(release, pt_corpus_open_file(idx, &reader->file));
-    PT_TRY_GOTO(release, pt_corpus_open_file(bin, file));
+    PT_TRY_GOTO(release, pt_corpus_open_file(corpus->option, idx, &reader->file));
+    PT_TRY_GOTO(release, pt_corpus_open_file(corpus->option, bin, file));
     PT_TRY_GOTO(release, read_header(reader, file));
     PT_TRY_GOTO(release, walk(reader, corpus, with_documents, file));
 release:

@@ -146,17 +146,25 @@ static pt_sequence_t sequence_of(const pt_loader_t *loader, const half_t *half,
     };
 }
 
-/* Fills sequence k of a half and counts its valid labels. index and id -1: padding. */
+/* Where a sequence comes from, and its id. index and id -1: padding. */
+typedef struct source {
+    const pt_corpus_t *corpus;
+    pt_split_t split;
+    int64_t index, id;
+} source_t;
+
+/* Fills sequence k of a half and counts its valid labels. */
 static pt_status_t read_sequence(const pt_loader_t *loader, half_t *half, int64_t k,
-                                 pt_split_t split, int64_t index, int64_t id)
+                                 const source_t *from)
 {
     pt_sequence_t sequence;
-    int64_t valid = index < 0 ? 0 : loader->options.sequence;
+    int64_t valid = from->index < 0 ? 0 : loader->options.sequence;
 
     /* Host memory of a dry device may not be there either. */
     if (!loader->device->dry) {
         sequence = sequence_of(loader, half, k);
-        PT_TRY(pt_corpus_fill(loader->corpus, split, index, id, &sequence, &valid));
+        PT_TRY(pt_corpus_fill(from->corpus, from->split, from->index, from->id,
+                              &sequence, &valid));
     }
     half->valid += valid;
     return PT_OK;
@@ -202,9 +210,10 @@ static pt_status_t read_step(pt_loader_t *loader, half_t *half, int64_t step)
     for (int64_t m = 0; m < loader->micro_batches; m++)
         for (int64_t b = 0; b < options->micro_batch; b++) {
             int64_t id = pt_loader_id(options, step, m, b);
-            int64_t index = id < 0 ? -1 : pt_corpus_sample_of(loader->corpus, id);
-            PT_TRY(read_sequence(loader, half, m * options->micro_batch + b,
-                                 PT_SPLIT_TRAIN, index, id));
+            source_t from = {loader->corpus, PT_SPLIT_TRAIN, -1, id};
+            if (id >= 0)
+                from.index = pt_corpus_sample_of(loader->corpus, id);
+            PT_TRY(read_sequence(loader, half, m * options->micro_batch + b, &from));
         }
     half->step = step;
     return PT_OK;
@@ -272,17 +281,20 @@ pt_status_t pt_loader_prefetch(pt_loader_t *loader, int64_t step, int64_t *valid
     return PT_OK;
 }
 
-pt_status_t pt_loader_load_validation(pt_loader_t *loader, int64_t first, int64_t end,
-                                      pt_stream_t *stream, int64_t *valid)
+pt_status_t pt_loader_load_validation(pt_loader_t *loader, const pt_corpus_t *corpus,
+                                      int64_t first, int64_t end, pt_stream_t *stream,
+                                      int64_t *valid)
 {
     half_t *half = free_half(loader);
 
     *valid = 0;
-    PT_REQUIRE(first >= 0);
+    PT_REQUIRE(first >= 0 && corpus->sequence == loader->options.sequence &&
+               corpus->document_mask == loader->corpus->document_mask);
     PT_TRY(reclaim(loader, half));
     for (int64_t b = 0; b < loader->options.micro_batch; b++) {
         int64_t index = first < end && b < end - first ? first + b : -1;
-        PT_TRY(read_sequence(loader, half, b, PT_SPLIT_VALIDATION, index, index));
+        source_t from = {corpus, PT_SPLIT_VALIDATION, index, index};
+        PT_TRY(read_sequence(loader, half, b, &from));
     }
     PT_TRY(copy_out(loader, half, loader->rows, stream));
     loader->training = false;

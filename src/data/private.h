@@ -4,7 +4,7 @@
 
 #include "penta/data.h"
 
-enum { PT_SPLITS = 2, PT_BLEND_TABLES = 2 };
+enum { PT_SPLITS = 2, PT_BLEND_TABLES = 2, PT_CORPUS_OPTION = PT_CONFIG_ORIGIN + 32 };
 
 typedef struct pt_corpus_file {
     char *path;
@@ -32,6 +32,9 @@ typedef struct pt_blend_turn {
 struct pt_corpus {
     pt_corpus_file_t *files; /* none: dry */
     int file_count;
+    pt_corpus_file_t *masks;       /* of the files; descriptor -1: all labels count */
+    int mask_count;                /* 0: all labels count everywhere */
+    char option[PT_CORPUS_OPTION]; /* that names the files, for messages */
     int64_t tokens;
     int64_t *document; /* first token of each, ascending, document[0] == 0 */
     int64_t documents, document_room;
@@ -46,10 +49,18 @@ struct pt_corpus {
     bool shuffle, document_mask;
 };
 
+/* ---- corpus.c ---- */
+/* Corpus `index` of data.validation. Fails as pt_corpus_open. */
+pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
+                                      int index, pt_corpus_t **out);
+/* Index of the file that holds a token. */
+int pt_corpus_file_of(const pt_corpus_t *corpus, int64_t token);
+
 /* ---- files.c ---- */
-/* Opens a file of data.path; `file` is closed by pt_corpus_close_file also after a failure. Fails:
+/* Opens a file that `option` names; it is closed by pt_corpus_close_file also after a failure. Fails:
  * CONFIG, IO. */
-pt_status_t pt_corpus_open_file(const char *path, pt_corpus_file_t *file);
+pt_status_t pt_corpus_open_file(const char *option, const char *path,
+                                pt_corpus_file_t *file);
 void pt_corpus_close_file(pt_corpus_file_t *file);
 /* Bytes [offset, offset + count) of one file. Fails: IO. */
 pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
@@ -76,6 +87,16 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
 /* Index of the document of a token. */
 int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
 
+/* ---- mask.c ---- */
+/* Opens the masks of the files, which are open: the items of option `id` from `first` on; none where it
+ * is empty. Fails: CONFIG (not the size of its file), IO. */
+pt_status_t pt_corpus_open_masks(pt_corpus_t *corpus, const pt_config_t *config,
+                                 pt_option_id_t id, int first);
+/* Of tokens [first, first + count), across files: 1 where a prediction of it counts, else 0. Fails: IO,
+ * CONFIG (another byte: naming file and place). */
+pt_status_t pt_corpus_read_masks(const pt_corpus_t *corpus, int64_t first,
+                                 int64_t count, uint8_t *out);
+
 /* ---- blend.c ---- */
 /* Makes the tables from the weights of the parts: 16 bytes for each of their sum. Fails: MEMORY. */
 pt_status_t pt_corpus_blend(pt_corpus_t *corpus);
@@ -83,8 +104,9 @@ pt_status_t pt_corpus_blend(pt_corpus_t *corpus);
 int pt_corpus_turn(const pt_corpus_t *corpus, int64_t id, int64_t *use);
 
 /* ---- sampler.c ---- */
-/* Cuts the parts into samples and splits. Fails: CONFIG (nothing to train on). */
-pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config);
+/* Cuts the parts into samples, these into shares; train 0: there is no training. Fails: CONFIG (nothing to
+ * train or, without training, to validate on). */
+pt_status_t pt_corpus_cut(pt_corpus_t *corpus, double train, double validation);
 /* First token of sample `index` of a split. Pure. */
 int64_t pt_corpus_first_token(const pt_corpus_t *corpus, pt_split_t split,
                               int64_t index);

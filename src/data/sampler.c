@@ -46,8 +46,12 @@ static pt_status_t cut_part(const pt_corpus_t *corpus, double train, double vali
 
     PT_REQUIRE(corpus->sequence >= 1 && part->tokens >= 0);
     samples = part->tokens > 0 ? (part->tokens - 1) / corpus->sequence : 0;
+    PT_CHECK(train > 0 || samples > 0, PT_CONFIG,
+             "%s: %s holds %lld tokens, but train.sequence=%lld needs %lld: use more",
+             corpus->option, part->name, (long long)part->tokens,
+             (long long)corpus->sequence, (long long)corpus->sequence + 1);
     part->samples[PT_SPLIT_TRAIN] = share_of(samples, train);
-    if (part->samples[PT_SPLIT_TRAIN] == 0)
+    if (train > 0 && part->samples[PT_SPLIT_TRAIN] == 0)
         return too_short(corpus, part, train);
     /* Both cuts round down, so that shares that add up to 1 leave no sample out. */
     cut = validation > 0 ? share_of(samples, 1 - validation) : samples;
@@ -58,14 +62,8 @@ static pt_status_t cut_part(const pt_corpus_t *corpus, double train, double vali
     return PT_OK;
 }
 
-pt_status_t pt_corpus_cut(pt_corpus_t *corpus, const pt_config_t *config)
+pt_status_t pt_corpus_cut(pt_corpus_t *corpus, double train, double validation)
 {
-    double train, validation;
-
-    pt_config_split(config, &train, &validation);
-    PT_CHECK(
-        train > 0, PT_CONFIG,
-        "data.split leaves nothing for training: its first number is a share above 0");
     for (int p = 0; p < corpus->part_count; p++) {
         pt_corpus_part_t *part = &corpus->parts[p];
         PT_TRY(cut_part(corpus, train, validation, part));

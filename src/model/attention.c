@@ -200,13 +200,14 @@ static pt_status_t forward(pt_call_t *call)
     if (!call->y.data)
         return PT_OK;
     PT_TRY(pt_linear_fwd(call, t[O], pt_call_weight(call, PT_ROLE_ATTENTION_OUT),
-                         pt_call_weight(call, PT_ROLE_ATTENTION_OUT_BIAS), call->y));
+                         (pt_tensor_t){0}, call->y));
     return pt_op_residual(
         call->model->device, call->stream,
         &(pt_op_residual_t){.x = t[X],
                             .branch = call->y,
                             .y = call->y,
-                            .dropout = pt_call_dropout(call, PT_DROPOUT_ATTENTION_OUT)});
+                            .dropout = pt_call_dropout(call, PT_DROPOUT_ATTENTION_OUT),
+                            .bias = pt_call_weight(call, PT_ROLE_ATTENTION_OUT_BIAS)});
 }
 
 static pt_status_t remake(pt_call_t *call)

@@ -55,13 +55,15 @@ static pt_norm_call_t norm(const pt_call_t *call)
                             .accumulate = true};
 }
 
-static pt_status_t activate(const pt_call_t *call)
+/* `bias` is added where HIDDEN is fresh from its product. */
+static pt_status_t activate(const pt_call_t *call, pt_tensor_t bias)
 {
     return pt_op_activation_fwd(
         call->model->device, call->stream,
         &(pt_op_activation_fwd_t){.x = call->t[HIDDEN],
                                   .y = call->t[ACTIVE],
-                                  .kind = call->model->arch->activation});
+                                  .kind = call->model->arch->activation,
+                                  .bias = bias});
 }
 
 static pt_status_t forward(pt_call_t *call)
@@ -71,18 +73,19 @@ static pt_status_t forward(pt_call_t *call)
 
     PT_TRY(pt_norm_forward(call, &before));
     PT_TRY(pt_linear_fwd(call, t[NORMED], pt_call_weight(call, PT_ROLE_FFN_IN),
-                         pt_call_weight(call, PT_ROLE_FFN_IN_BIAS), t[HIDDEN]));
-    PT_TRY(activate(call));
+                         (pt_tensor_t){0}, t[HIDDEN]));
+    PT_TRY(activate(call, pt_call_weight(call, PT_ROLE_FFN_IN_BIAS)));
     if (!call->y.data)
         return PT_OK;
     PT_TRY(pt_linear_fwd(call, t[ACTIVE], pt_call_weight(call, PT_ROLE_FFN_OUT),
-                         pt_call_weight(call, PT_ROLE_FFN_OUT_BIAS), call->y));
+                         (pt_tensor_t){0}, call->y));
     return pt_op_residual(
         call->model->device, call->stream,
         &(pt_op_residual_t){.x = t[X],
                             .branch = call->y,
                             .y = call->y,
-                            .dropout = pt_call_dropout(call, PT_DROPOUT_FFN_OUT)});
+                            .dropout = pt_call_dropout(call, PT_DROPOUT_FFN_OUT),
+                            .bias = pt_call_weight(call, PT_ROLE_FFN_OUT_BIAS)});
 }
 
 static pt_status_t remake(pt_call_t *call)
@@ -90,7 +93,7 @@ static pt_status_t remake(pt_call_t *call)
     pt_norm_call_t before = norm(call);
 
     PT_TRY(pt_norm_forward(call, &before));
-    return activate(call);
+    return activate(call, (pt_tensor_t){0});
 }
 
 static pt_status_t backward_input(pt_call_t *call)

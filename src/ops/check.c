@@ -345,6 +345,8 @@ CHECKS(activation_fwd)
     FLOAT(y);
     SHAPE(y, a->y.dtype, ANY, ANY);
     SHAPE(x, a->y.dtype, a->y.shape[0], WIDE(a->kind, a->y.shape[1]));
+    if (PRESENT(bias))
+        DENSE(bias, a->y.dtype, a->x.shape[1]);
     HOLDS(a->kind == PT_ACTIVATION_GELU || a->kind == PT_ACTIVATION_SWIGLU);
     return PT_OK;
 }
@@ -367,6 +369,8 @@ CHECKS(residual)
     SHAPE(y, a->y.dtype, ANY, ANY);
     LIKE(x, y);
     LIKE(branch, y);
+    if (PRESENT(bias))
+        DENSE(bias, a->y.dtype, a->y.shape[1]);
     PT_TRY(check_dropout(in_.op, &a->dropout, a->y.shape[0]));
     return PT_OK;
 }
@@ -468,6 +472,14 @@ CHECKS(adamw)
     DENSE_OF_SUM(exp_avg, moments, a->weight.shape[0]);
     DENSE(exp_avg_sq, a->exp_avg.dtype, a->weight.shape[0]);
     HOLDS(a->t >= 1);
+    return PT_OK;
+}
+
+CHECKS(normal)
+{
+    BEGIN(normal);
+    FLOAT(x);
+    SHAPE(x, a->x.dtype, ANY, ANY);
     return PT_OK;
 }
 

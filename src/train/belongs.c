@@ -1,4 +1,3 @@
-#include "penta/alloc.h"
 #include "src/train/private.h"
 
 #include <stdio.h>
@@ -17,8 +16,9 @@ static pt_status_t check_same_text(const pt_trainer_t *t,
         (long long)now, path, (long long)header->data_tokens);
     PT_CHECK_COMMON(
         header->data_hash == t->data_hash, PT_CONFIG,
-        "data.path: the corpus is as long as when %s was made, but another text; give "
-        "the same files, or start afresh in another run.dir",
+        "data.path: the corpus is as long as when %s was made, but another text, or "
+        "has "
+        "another data.mask; give the same files, or start afresh in another run.dir",
         path);
     return PT_OK;
 }
@@ -31,30 +31,29 @@ pt_status_t pt_train_check_belongs(const pt_trainer_t *t,
     return check_same_text(t, pt_checkpoint_header(reader), path);
 }
 
-static pt_status_t look_at(const pt_trainer_t *t, pt_comm_t *alone, const char *path)
+typedef struct view {
+    const pt_trainer_t *trainer;
+    pt_comm_t *alone;
+} view_t;
+
+static pt_status_t look_at(const char *path, void *self)
 {
+    const view_t *view = self;
     pt_checkpoint_reader_t *reader = NULL;
-    PT_TRY(pt_checkpoint_open(alone, path, &reader));
-    pt_status_t status = pt_train_check_belongs(t, reader, path);
+    PT_TRY(pt_checkpoint_open(view->alone, path, &reader));
+    pt_status_t status = pt_train_check_belongs(view->trainer, reader, path);
     pt_checkpoint_close(reader);
     return status;
 }
 
-/* The first that can be read, in the order of a resume. */
-static pt_status_t look_at_newest(const pt_trainer_t *t, pt_comm_t *alone)
+/* The first that can be read, in the order of a resume; whoever loads warns of the others. */
+static pt_status_t look_at_newest(view_t *view)
 {
     char directory[PT_CONFIG_TEXT + 16];
-    pt_checkpoint_entry_t *list = NULL;
-    int count = 0;
-    snprintf(directory, sizeof directory, "%s/checkpoints", t->config->run.dir);
-    pt_status_t status = pt_checkpoint_list(directory, &list, &count);
-    for (int i = 0; i < count; i++) {
-        status = look_at(t, alone, list[i].path);
-        if (status != PT_IO)
-            break;
-    }
-    pt_free(list);
-    return status;
+    pt_checkpoint_entry_t found;
+    snprintf(directory, sizeof directory, "%s/checkpoints",
+             view->trainer->config->run.dir);
+    return pt_checkpoint_newest(NULL, directory, NULL, look_at, view, &found);
 }
 
 static pt_status_t look(const pt_trainer_t *t)
@@ -68,9 +67,9 @@ static pt_status_t look(const pt_trainer_t *t)
         return PT_OK;
     PT_TRY(pt_wire_open_serial(&wire));
     PT_TRY_GOTO(close, pt_engine_create(wire, &options, &engine));
-    pt_comm_t *alone = pt_engine_world(engine);
-    status = strcmp(resume, "auto") == 0 ? look_at_newest(t, alone)
-                                         : look_at(t, alone, resume);
+    view_t view = {t, pt_engine_world(engine)};
+    status =
+        strcmp(resume, "auto") == 0 ? look_at_newest(&view) : look_at(resume, &view);
     pt_engine_destroy(engine);
 close:
     pt_wire_close(wire);

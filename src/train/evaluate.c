@@ -8,6 +8,7 @@
 static const double agree_every_sec = 3;
 
 typedef struct evaluation {
+    const pt_corpus_t *corpus;
     int64_t sequences, rounds, valid;
     int64_t agree_rounds; /* rounds between agreements, the same on all ranks */
     pt_want_stop_fn want_stop;
@@ -20,7 +21,8 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
         (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
     int64_t valid = 0;
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
-    PT_TRY(pt_loader_load_validation(t->loader, first, e->sequences, t->stream, &valid));
+    PT_TRY(pt_loader_load_validation(t->loader, e->corpus, first, e->sequences,
+                                     t->stream, &valid));
     pt_batch_view_t batch = pt_loader_view(t->loader, 0);
     e->valid += pt_train_counted(t, valid);
     PT_TRY(pt_model_evaluate(t->model, &batch, t->stream));
@@ -60,14 +62,16 @@ static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
     return status;
 }
 
-pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
-                              double *loss, bool *stopped)
+pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
+                              void *self, double *loss, bool *stopped)
 {
     evaluation_t e = {.want_stop = want_stop, .self = self, .agree_rounds = 1};
     pt_sum_t sum = {.nan = 0};
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;
-    e.sequences = pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION);
+    PT_REQUIRE(which >= 0 && which <= t->validations);
+    e.corpus = which == 0 ? t->corpus : t->validation[which - 1].corpus;
+    e.sequences = pt_corpus_samples(e.corpus, PT_SPLIT_VALIDATION);
     *stopped = false;
     *loss = NAN;
     if (wanted > 0 && wanted < e.sequences)
@@ -88,8 +92,9 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, pt_want_stop_fn want_stop, void *
     *loss = pt_sum_value(&sum) / (double)e.valid;
     PT_CHECK_COMMON(
         isfinite(*loss), PT_NUMERIC,
-        "after step %lld the validation loss is %g: lower train.lr or lengthen "
+        "after step %lld the validation loss%s%s is %g: lower train.lr or lengthen "
         "train.warmup, and start again from an earlier checkpoint",
-        (long long)t->step, *loss);
+        (long long)t->step, which == 0 ? "" : " of ",
+        which == 0 ? "" : t->validation[which - 1].name, *loss);
     return PT_OK;
 }

@@ -45,7 +45,7 @@ static pt_status_t observe(pt_trainer_t *dry, pt_forecast_t *out)
     out->step = *pt_engine_ledger(dry->engine);
     subtract(&out->step, &out->setup);
     count_ops(dry->device->counts, before, out->step_ops);
-    PT_TRY(pt_train_gather_states(dry));
+    PT_TRY(pt_train_gather_states(dry, PT_STATE_KINDS));
     out->staging_bytes = pt_engine_staging_peak(dry->engine);
     return PT_OK;
 }

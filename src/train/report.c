@@ -81,6 +81,17 @@ static void report_memory(const run_t *run)
     printf(" in all %s\n", pt_text_bytes(total, bytes, sizeof bytes));
 }
 
+static void report_start(const run_t *run)
+{
+    if (run->resumed.path[0])
+        printf("resumed     from %s at step %" PRId64 "%s\n", run->resumed.path,
+               run->trainer.step,
+               run->config->train.init_from[0] ? "; train.init_from is ignored" : "");
+    if (run->initial.path[0])
+        printf("weights     of %s, step %" PRId64 ", digest %016" PRIx64 "\n",
+               run->initial.path, run->initial.step, run->initial.digest);
+}
+
 void report_header(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
@@ -97,8 +108,7 @@ void report_header(const run_t *run)
            pt_text_count((double)pt_corpus_tokens(t->corpus), count, sizeof count),
            pt_corpus_samples(t->corpus, PT_SPLIT_TRAIN),
            pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION));
-    if (run->resumed.path[0])
-        printf("resumed     from %s at step %" PRId64 "\n", run->resumed.path, t->step);
+    report_start(run);
     if (run->config->checkpoint.every > 0)
         printf("checkpoints every %" PRId64 " steps and at the end, newest %" PRId64
                " kept\n",
@@ -160,15 +170,48 @@ void report_step(run_t *run, const pt_step_result_t *s)
         report_progress(run, s, tokens_per_sec);
 }
 
+json_t *report_validation(const run_t *run)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < run->trainer.validations; i++)
+        json_object_set_new(object, run->trainer.validation[i].name,
+                            report_number(run->validation_loss[1 + i]));
+    return object;
+}
+
+/* "validation loss 2.3456, of wiki 2.1234, of code 1.2345" */
+static void print_losses(const run_t *run)
+{
+    const char *separator = "";
+    printf("validation loss");
+    for (int i = 0; i <= run->trainer.validations; i++) {
+        if (isnan(run->validation_loss[i]))
+            continue;
+        printf("%s", separator);
+        if (i > 0)
+            printf(" of %s", run->trainer.validation[i - 1].name);
+        printf(" %.4f", run->validation_loss[i]);
+        separator = ",";
+    }
+    printf("\n");
+}
+
 void report_evaluation(run_t *run, bool stopped)
 {
     if (!run->root)
         return;
     printf("%sstep %" PRId64 "  ", run->terminal ? "\r\033[K" : "", run->trainer.step);
-    if (stopped)
+    if (stopped) {
         printf("validation given up: asked to stop, or short of time\n");
-    else
-        printf("validation loss %.4f\n", run->validation_loss);
+    } else {
+        print_losses(run);
+        json_t *line =
+            json_pack("{s:I, s:o, s:o}", "step", (json_int_t)run->trainer.step,
+                      "validation_loss", report_number(run->validation_loss[0]),
+                      "validation", report_validation(run));
+        if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
+            pt_error_warn("metrics of this validation are lost");
+    }
     fflush(stdout);
 }
 

@@ -116,9 +116,16 @@ static pt_status_t save_if_due(run_t *run)
 
 static pt_status_t evaluate(run_t *run, bool *stopped)
 {
-    PT_TRY(pt_train_evaluate(&run->trainer, want_stop, run, &run->validation_loss,
-                             stopped));
-    if (*stopped || !isnan(run->validation_loss))
+    pt_trainer_t *t = &run->trainer;
+    bool any = false;
+    for (int i = 0; i <= t->validations; i++)
+        run->validation_loss[i] = NAN;
+    for (int i = 0; i <= t->validations && !*stopped; i++) {
+        double *loss = &run->validation_loss[i];
+        PT_TRY(pt_train_evaluate(t, i, want_stop, run, loss, stopped));
+        any = any || !isnan(*loss);
+    }
+    if (*stopped || any)
         report_evaluation(run, *stopped);
     return PT_OK;
 }
@@ -174,6 +181,19 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     return PT_OK;
 }
 
+/* Such a step is legal, and looks like a very good one. */
+static void warn_of_no_labels(run_t *run, const pt_step_result_t *step)
+{
+    if (step->valid_tokens > 0 || run->warned)
+        return;
+    run->warned = true;
+    pt_log_root(
+        PT_LOG_WARN,
+        "step %lld: none of its labels counts (data.mask, data.document_mask): its "
+        "loss and gradient are 0; later such steps are not reported",
+        (long long)run->trainer.step);
+}
+
 /* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
 static pt_status_t loop(run_t *run)
 {
@@ -189,6 +209,7 @@ static pt_status_t loop(run_t *run)
         pt_step_result_t step;
         PT_TRY(take_step(run, &step));
         stop = step.stop;
+        warn_of_no_labels(run, &step);
         report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }
@@ -230,12 +251,23 @@ static pt_status_t open_records(run_t *run)
     return status;
 }
 
+static pt_status_t make_losses(run_t *run)
+{
+    int count = 1 + run->trainer.validations;
+    PT_TRY(PT_NEW("validation losses", count, &run->validation_loss));
+    for (int i = 0; i < count; i++)
+        run->validation_loss[i] = NAN;
+    return PT_OK;
+}
+
 static pt_status_t begin(run_t *run, pt_wire_t *wire)
 {
     char directory[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
     pt_status_t status = PT_OK;
     PT_TRY(pt_trainer_create(run->config, wire, PT_TRAINER_RUN, t));
+    status = make_losses(run);
+    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     run->root = pt_comm_rank(t->mesh.world) == 0;
     run->terminal = run->root && isatty(STDOUT_FILENO);
     if (run->root)
@@ -250,6 +282,8 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     if (run->resumed.path[0]) {
         run->saved_step = t->step;
         PT_TRY(pt_train_digest(t, &run->digest));
+    } else {
+        PT_TRY(pt_train_init_from(t, &run->initial));
     }
     if (run->root)
         status = open_records(run);
@@ -266,7 +300,7 @@ static void fill_result(run_t *run)
         return;
     r->step = t->step;
     r->loss = run->loss;
-    r->validation_loss = run->validation_loss;
+    r->validation_loss = run->validation_loss[0];
     r->digest = run->digest;
     r->ledger = *pt_engine_ledger(t->engine);
     for (int c = 0; c < PT_CLASS_COUNT; c++)
@@ -307,7 +341,6 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     run->config = config;
     run->result = result;
     run->saved_step = -1;
-    run->validation_loss = NAN;
     run->start_sec = pt_clock_sec();
     PT_TRY_GOTO(done, begin(run, wire));
     status = loop(run);
@@ -321,6 +354,7 @@ done:
     write_status(run, status, run->trainer.step);
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
+    pt_free(run->validation_loss);
     pt_free(run);
     return status;
 }

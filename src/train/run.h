@@ -12,7 +12,9 @@ typedef struct run {
     bool opened;      /* rank 0 has the run directory */
     pt_rundir_t *dir; /* rank 0 only */
     bool terminal;    /* progress goes to a terminal */
+    bool warned;      /* of a step without labels */
     pt_resumed_t resumed;
+    pt_initial_t initial;
     int64_t first_step; /* done when this run began */
     int64_t saved_step; /* of the newest durable checkpoint, -1 none */
     uint64_t digest;    /* of that one */
@@ -24,8 +26,9 @@ typedef struct run {
     int64_t timed_tokens;
     double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
     double step_sec, save_sec; /* expected: smoothed, largest so far */
-    double loss, validation_loss;
-    double peak_flops;                     /* of all ranks: measured matrix products */
+    double loss;
+    double *validation_loss; /* of the last time: data.path, then each of data.validation */
+    double peak_flops;       /* of all ranks: measured matrix products */
     int64_t step_bytes[PT_AXIS_WORLD + 1]; /* this rank sent in the last step, by axis */
     pt_train_result_t *result;             /* NULL: not wanted */
 } run_t;
@@ -33,10 +36,13 @@ typedef struct run {
 void report_header(const run_t *run);
 /* metrics.jsonl and, when due, a progress line. */
 void report_step(run_t *run, const pt_step_result_t *step);
+/* A line, and one in metrics.jsonl. */
 void report_evaluation(run_t *run, bool stopped);
 void report_saved(run_t *run, const char *path, double sec);
 /* JSON has no NaN: null. */
 json_t *report_number(double value);
+/* Losses of data.validation by name. */
+json_t *report_validation(const run_t *run);
 /* Share of the measured matrix-product rate that model FLOPs use. */
 double report_mfu(const run_t *run, double tokens_per_sec);
 void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1]);

@@ -107,11 +107,12 @@ static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
     return PT_OK;
 }
 
+/* The first `kinds` of pt_state_kind_t. */
 static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
-                               const int *index)
+                               const int *index, int kinds)
 {
     transfer_t x = {.parts = count_parts(t), .reader = reader, .index = index};
-    for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
+    for (int kind = 0; kind < kinds; kind++) {
         x.kind = (pt_state_kind_t)kind;
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t device, host;
@@ -127,9 +128,9 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
     return PT_OK;
 }
 
-pt_status_t pt_train_gather_states(pt_trainer_t *t)
+pt_status_t pt_train_gather_states(pt_trainer_t *t, int kinds)
 {
-    for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
+    for (int kind = 0; kind < kinds; kind++) {
         for (int b = 0; b < pt_units_buckets(t->units); b++) {
             pt_tensor_t state = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
             if (pt_tensor_count(&state) == pt_bucket_elements(t->units, b))
@@ -198,12 +199,12 @@ done:
 /* ---- load ------------------------------------------------------------------------------------------ */
 
 static pt_status_t match_tensors(const pt_trainer_t *t, pt_checkpoint_reader_t *reader,
-                                 const char *path, int *index)
+                                 const char *path, int kinds, int *index)
 {
     pt_status_t status;
     pt_checkpoint_tensor_t *list = NULL;
-    int64_t count = count_parts(t) * PT_STATE_KINDS;
-    PT_TRY(PT_NEW("checkpoint tensors", count, &list));
+    int64_t count = count_parts(t) * kinds;
+    PT_TRY(PT_NEW("checkpoint tensors", count_parts(t) * PT_STATE_KINDS, &list));
     list_tensors(t, list);
     status = PT_OK;
     for (int64_t i = 0; i < count && status == PT_OK; i++) {
@@ -223,17 +224,25 @@ static pt_status_t match_tensors(const pt_trainer_t *t, pt_checkpoint_reader_t *
 }
 
 static pt_status_t load_local(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
-                              const char *path)
+                              const char *path, int kinds)
 {
     pt_status_t status;
     int *index = NULL;
-    int64_t count = count_parts(t) * PT_STATE_KINDS;
-    PT_TRY(PT_NEW("tensor index", count, &index));
-    PT_TRY_GOTO(done, match_tensors(t, reader, path, index));
-    PT_TRY_GOTO(done, read_states(t, reader, index));
+    PT_TRY(PT_NEW("tensor index", count_parts(t) * kinds, &index));
+    PT_TRY_GOTO(done, match_tensors(t, reader, path, kinds, index));
+    PT_TRY_GOTO(done, read_states(t, reader, index, kinds));
 done:
     pt_free(index);
     return status;
+}
+
+pt_status_t pt_train_load_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
+                                 const char *path, int kinds)
+{
+    pt_status_t status = load_local(t, reader, path, kinds);
+    PT_TRY(pt_comm_agree(t->mesh.world, status, true));
+    PT_TRY(pt_checkpoint_verify_read(reader));
+    return pt_train_gather_states(t, kinds);
 }
 
 static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
@@ -271,10 +280,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
     PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path));
-    status = load_local(t, reader, path);
-    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, true));
-    PT_TRY_GOTO(done, pt_checkpoint_verify_read(reader));
-    PT_TRY_GOTO(done, pt_train_gather_states(t));
+    PT_TRY_GOTO(done, pt_train_load_states(t, reader, path, PT_STATE_KINDS));
     take_header(t, pt_checkpoint_header(reader));
     PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;

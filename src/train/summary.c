@@ -82,6 +82,22 @@ static json_t *hosts_json(const run_t *run)
     return list;
 }
 
+/* null: not so. */
+static json_t *resumed_json(const run_t *run)
+{
+    return run->resumed.path[0] ? json_string(run->resumed.path) : json_null();
+}
+
+static json_t *initial_json(const run_t *run)
+{
+    char digest[17];
+    if (!run->initial.path[0])
+        return json_null();
+    snprintf(digest, sizeof digest, "%016" PRIx64, run->initial.digest);
+    return json_pack("{s:s, s:I, s:s}", "file", run->initial.path, "step",
+                     (json_int_t)run->initial.step, "digest", digest);
+}
+
 /* Seconds of a step, the first apart, by what they went to; empty for a single step. */
 static json_t *time_json(const run_t *run)
 {
@@ -104,11 +120,15 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     pt_train_build_text(t, build, sizeof build);
     json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
     set(object, "code", pt_status_exit_code(outcome));
+    json_object_set_new(object, "resumed_from", resumed_json(run));
+    json_object_set_new(object, "init_from", initial_json(run));
     set(object, "step", t->step);
     set(object, "steps", t->step - run->first_step);
     set(object, "updates", t->t);
     json_object_set_new(object, "loss", report_number(run->loss));
-    json_object_set_new(object, "validation_loss", report_number(run->validation_loss));
+    json_object_set_new(object, "validation_loss",
+                        report_number(run->validation_loss[0]));
+    json_object_set_new(object, "validation", report_validation(run));
     json_object_set_new(object, "digest", json_string(digest));
     set(object, "parameters", pt_param_table_elements(&t->table));
     set(object, "tokens", t->tokens);

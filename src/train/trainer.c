@@ -170,29 +170,41 @@ static pt_status_t open_data(pt_trainer_t *t, bool dry)
                : pt_corpus_open(c, t->arch.vocab, &t->corpus));
     if (!dry)
         PT_TRY(pt_corpus_hash(t->corpus, &t->data_hash));
+    if (!dry)
+        PT_TRY(pt_validation_open(c, t->arch.vocab, &t->validation, &t->validations));
     return pt_loader_create(t->corpus, &t->loading, t->device, &t->loader);
 }
 
 /* Every rank opened the files itself: on another host, or while they grow, they may be others, and
  * ranks that count samples differently wait for each other for ever. */
-static pt_status_t check_same_data(pt_trainer_t *t)
+static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
+                                     const pt_corpus_t *corpus, uint64_t hash)
 {
-    int64_t tokens = pt_corpus_tokens(t->corpus);
-    int64_t documents = pt_corpus_documents(t->corpus);
-    int64_t hash = (int64_t)(t->data_hash >> 1);
-    int64_t most[6] = {tokens, -tokens, documents, -documents, hash, -hash};
+    int64_t tokens = pt_corpus_tokens(corpus);
+    int64_t documents = pt_corpus_documents(corpus);
+    int64_t half = (int64_t)(hash >> 1);
+    int64_t most[6] = {tokens, -tokens, documents, -documents, half, -half};
     PT_TRY(pt_comm_max_int64(pt_engine_world(t->engine), most, 6));
     PT_CHECK_COMMON(
         most[4] == -most[5] || most[0] != -most[1], PT_CONFIG,
-        "data.path: the text is not the same on all ranks, though as long: name files "
-        "that every host sees and nobody writes to");
-    PT_CHECK_COMMON(
-        most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
-        "data.path: not the same corpus on all ranks (%lld to %lld tokens, %lld "
-        "to %lld documents): name files that every host sees and nobody "
-        "writes to",
-        (long long)-most[1], (long long)most[0], (long long)-most[3],
-        (long long)most[2]);
+        "%s: the text or its mask is not the same on all ranks, though as long: name "
+        "files that every host sees and nobody writes to",
+        option);
+    PT_CHECK_COMMON(most[0] == -most[1] && most[2] == -most[3], PT_CONFIG,
+                    "%s: not the same corpus on all ranks (%lld to %lld tokens, %lld "
+                    "to %lld documents): name files that every host sees and nobody "
+                    "writes to",
+                    option, (long long)-most[1], (long long)most[0],
+                    (long long)-most[3], (long long)most[2]);
+    return PT_OK;
+}
+
+static pt_status_t check_same_data(pt_trainer_t *t)
+{
+    PT_TRY(check_same_corpus(t, "data.path", t->corpus, t->data_hash));
+    for (int i = 0; i < t->validations; i++)
+        PT_TRY(check_same_corpus(t, "data.validation", t->validation[i].corpus,
+                                 t->validation[i].hash));
     return PT_OK;
 }
 
@@ -253,13 +265,17 @@ static pt_status_t fill(pt_trainer_t *t)
 {
     PT_TRY(pt_units_prepare(t->units, t->stream));
     PT_TRY(pt_model_prepare(t->model, t->stream));
-    PT_TRY(pt_optim_reset(t->optim, t->stream));
+    return pt_optim_reset(t->optim, t->stream);
+}
+
+/* Each replica draws its shard, so that many ranks need no longer than one. Collective. */
+static pt_status_t draw_weights(pt_trainer_t *t)
+{
     for (int b = 0; b < pt_units_buckets(t->units); b++)
         PT_TRY(pt_model_init_bucket(t->model, b,
                                     pt_optim_state(t->optim, PT_STATE_WEIGHT, b),
                                     (uint64_t)t->config->train.seed, t->stream));
-    PT_TRY(pt_optim_loaded(t->optim, t->stream));
-    return pt_comm_wait_stream(t->engine, t->stream);
+    return pt_train_gather_states(t, PT_STATE_WEIGHT + 1);
 }
 
 /* Everything but memory; the caller agrees. */
@@ -312,6 +328,7 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     /* Only now: what one rank takes, another would miss when it looks how much there is. */
     status = place_local(out);
     PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
+    PT_TRY_GOTO(fail, draw_weights(out));
     out->decay_steps =
         config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     return PT_OK;
@@ -323,6 +340,7 @@ fail:
 void pt_trainer_destroy(pt_trainer_t *t)
 {
     pt_loader_destroy(t->loader);
+    pt_validation_close(t->validation, t->validations);
     pt_corpus_close(t->corpus);
     pt_optim_destroy(t->optim);
     pt_model_destroy(t->model);

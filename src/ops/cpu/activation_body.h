@@ -38,21 +38,33 @@ static inline A FN(gelu_gate)(A x)
     return FN(sigmoid)(2 * (A)PT_GELU_A * (x + (A)PT_GELU_B * x * x * x));
 }
 
+/* One row: x becomes x + bias while it is in the nearest cache. */
+static void FN(activate_row)(T *x, const T *bias, T *restrict y, int64_t cols,
+                             pt_activation_t kind)
+{
+    int64_t wide = kind == PT_ACTIVATION_GELU ? cols : 2 * cols;
+    if (bias) {
+        PT_IVDEP
+        for (int64_t c = 0; c < wide; c++)
+            x[c] = STORE(LOAD(x[c]) + LOAD(bias[c]));
+    }
+    if (kind == PT_ACTIVATION_GELU)
+        for (int64_t c = 0; c < cols; c++)
+            y[c] = STORE(LOAD(x[c]) * FN(gelu_gate)(LOAD(x[c])));
+    else
+        for (int64_t c = 0; c < cols; c++) {
+            A gate = LOAD(x[c]);
+            y[c] = STORE(gate * FN(sigmoid)(gate) * LOAD(x[cols + c]));
+        }
+}
+
 static void FN(activation_fwd)(struct pt_stream *stream, const pt_op_activation_fwd_t *a)
 {
     int64_t rows = pt_rows(&a->y), cols = pt_cols(&a->y);
     PT_PARALLEL
     for (int64_t r = 0; r < rows; r++) {
-        const T *x = PT_ROW(T, a->x, r);
-        T *restrict y = PT_ROW(T, a->y, r);
-        if (a->kind == PT_ACTIVATION_GELU)
-            for (int64_t c = 0; c < cols; c++)
-                y[c] = STORE(LOAD(x[c]) * FN(gelu_gate)(LOAD(x[c])));
-        else
-            for (int64_t c = 0; c < cols; c++) {
-                A gate = LOAD(x[c]);
-                y[c] = STORE(gate * FN(sigmoid)(gate) * LOAD(x[cols + c]));
-            }
+        FN(activate_row)
+        (PT_ROW(T, a->x, r), a->bias.data, PT_ROW(T, a->y, r), cols, a->kind);
     }
 }
 

@@ -223,5 +223,7 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
     device->threads = options->threads;
     set_blas_threads(options->threads);
     name_blas(device->library, sizeof device->library);
+    if (matmul)
+        pt_matmul_add_name(device->library, sizeof device->library);
     return PT_OK;
 }

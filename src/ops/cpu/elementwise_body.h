@@ -50,30 +50,34 @@ static void FN(bias_bwd)(struct pt_stream *stream, const pt_op_bias_bwd_t *a)
     }
 }
 
-/* y = x + branch without x where it is NULL, the branch dropped. */
-static void FN(drop_row)(T *y, const T *x, const T *branch, int64_t cols,
-                         const pt_dropout_t *dropout, int64_t row)
+/* A row of y = x + branch + bias; x or bias may be NULL. */
+typedef struct FN(sum_row) {
+    T *y;
+    const T *x, *branch, *bias;
+} FN(sum_row_t);
+
+static inline A FN(branch_at)(const FN(sum_row_t) * row, int64_t c)
 {
-    pt_draw_t draw = pt_draw_of_row(dropout, row, 0);
+    A branch = LOAD(row->branch[c]);
+    return row->bias ? branch + LOAD(row->bias[c]) : branch;
+}
+
+/* The branch dropped. */
+static void FN(drop_row)(FN(sum_row_t) row, int64_t cols, const pt_dropout_t *dropout,
+                         int64_t r)
+{
+    pt_draw_t draw = pt_draw_of_row(dropout, r, 0);
     uint32_t words[PT_DRAW_CHUNK + 8], threshold = draw.threshold;
     A scale = (A)(1 / (1 - dropout->p));
     for (int64_t first = 0; first < cols; first += PT_DRAW_CHUNK) {
         int64_t count = pt_min(PT_DRAW_CHUNK, cols - first);
         const uint32_t *word =
             pt_draw_words(&draw, dropout->first_col + first, count, words);
-        if (x) {
-            PT_IVDEP
-            for (int64_t c = 0; c < count; c++) {
-                A kept = LOAD(branch[first + c]) * scale;
-                kept = word[c] >= threshold ? kept : 0;
-                y[first + c] = STORE(LOAD(x[first + c]) + kept);
-            }
-        } else {
-            PT_IVDEP
-            for (int64_t c = 0; c < count; c++) {
-                A kept = LOAD(branch[first + c]) * scale;
-                y[first + c] = STORE(word[c] >= threshold ? kept : 0);
-            }
+        PT_IVDEP
+        for (int64_t c = 0; c < count; c++) {
+            A kept = FN(branch_at)(&row, first + c) * scale;
+            kept = word[c] >= threshold ? kept : 0;
+            row.y[first + c] = STORE(row.x ? LOAD(row.x[first + c]) + kept : kept);
         }
     }
 }
@@ -83,15 +87,16 @@ static void FN(residual)(struct pt_stream *stream, const pt_op_residual_t *a)
     int64_t rows = pt_rows(&a->y), cols = pt_cols(&a->y);
     PT_PARALLEL
     for (int64_t r = 0; r < rows; r++) {
-        const T *x = PT_ROW(T, a->x, r), *branch = PT_ROW(T, a->branch, r);
-        T *y = PT_ROW(T, a->y, r);
+        FN(sum_row_t)
+        row = {PT_ROW(T, a->y, r), PT_ROW(T, a->x, r), PT_ROW(T, a->branch, r),
+               a->bias.data};
         if (a->dropout.p > 0) {
-            FN(drop_row)(y, x, branch, cols, &a->dropout, r);
+            FN(drop_row)(row, cols, &a->dropout, r);
             continue;
         }
         PT_IVDEP
         for (int64_t c = 0; c < cols; c++)
-            y[c] = STORE(LOAD(x[c]) + LOAD(branch[c]));
+            row.y[c] = STORE(LOAD(row.x[c]) + FN(branch_at)(&row, c));
     }
 }
 
@@ -100,11 +105,10 @@ static void FN(dropout)(struct pt_stream *stream, const pt_op_dropout_t *a)
     int64_t rows = pt_rows(&a->y), cols = pt_cols(&a->y);
     PT_PARALLEL
     for (int64_t r = 0; r < rows; r++) {
-        const T *x = PT_ROW(T, a->x, r);
-        T *y = PT_ROW(T, a->y, r);
+        FN(sum_row_t) row = {PT_ROW(T, a->y, r), NULL, PT_ROW(T, a->x, r), NULL};
         if (a->dropout.p > 0)
-            FN(drop_row)(y, NULL, x, cols, &a->dropout, r);
-        else if (y != x)
-            memcpy(y, x, (size_t)cols * sizeof(T));
+            FN(drop_row)(row, cols, &a->dropout, r);
+        else if (row.y != row.branch)
+            memcpy(row.y, row.branch, (size_t)cols * sizeof(T));
     }
 }

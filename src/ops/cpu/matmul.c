@@ -6,6 +6,7 @@
 #include "penta/rng.h"
 #include <dnnl.h>
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The table is a hash of SETS × WAYS products; a full set loses its first one. */
@@ -83,6 +84,14 @@ void pt_matmul_destroy(struct pt_matmul *matmul)
     if (matmul->engine)
         (void)dnnl_engine_destroy(matmul->engine);
     pt_free(matmul);
+}
+
+void pt_matmul_add_name(char *text, size_t size)
+{
+    const dnnl_version_t *version = dnnl_version();
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, " and oneDNN %d.%d.%d", version->major,
+             version->minor, version->patch);
 }
 
 /* A matrix of one row may carry any stride. */
@@ -305,6 +314,11 @@ pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool 
 }
 
 #else
+
+void pt_matmul_add_name(char *text, size_t size)
+{
+    (void)text, (void)size;
+}
 
 pt_status_t pt_matmul_create(int threads, struct pt_matmul **out)
 {

@@ -15,6 +15,8 @@ enum { PT_MATMUL_SCRATCH = 4 << 20 };
 
 /* NULL where this build or this processor lacks them. Fails: MEMORY, INTERNAL (local). */
 pt_status_t pt_matmul_create(int threads, struct pt_matmul **out);
+/* Appends " and oneDNN 2.6.3". */
+void pt_matmul_add_name(char *text, size_t size);
 void pt_matmul_destroy(struct pt_matmul *matmul);
 /* c (+)= op(a)·op(b), a and b bf16, c bf16 or fp32, no size 0. *done: false where oneDNN has no
  * good way for these shapes and strides, and nothing was done. Fails: INTERNAL (local). */

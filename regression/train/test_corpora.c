@@ -1,0 +1,155 @@
+/* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
+/* data.validation: the loss of a corpus is that of the same text where it is the validation split of
+ * data.path, is the same bits on any number of ranks, and stands in the files of the run in the order given.
+ */
+#include "regression/train/train_test.h"
+
+enum { BYTES = 2401, SEQUENCE = 16, TRAIN = 105 /* samples, of 150 */ };
+
+#define MODEL                                                                          \
+    TT_LLAMA "train.global_batch=7 data.split=0.7,0.3 run.eval_sequences=0 "           \
+             "data.mask=corpus.mask "
+
+/* The mask of the corpus, and both from the first sample of the validation on. */
+static void write_files(void)
+{
+    static char text[BYTES], mask[BYTES];
+    const int64_t first = TRAIN * SEQUENCE;
+    const struct {
+        const char *path, *from;
+        int64_t bytes;
+    } files[] = {{"corpus.mask", mask, BYTES},
+                 {"tail.txt", text + first, BYTES - first},
+                 {"tail.mask", mask + first, BYTES - first}};
+    FILE *file = fopen("corpus.txt", "rb");
+
+    if (!file || fread(text, 1, BYTES, file) != BYTES || fclose(file) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    for (int64_t i = 0; i < BYTES; i++)
+        mask[i] = text[i] % 3 != 0;
+    for (int f = 0; f < 3 && tt.rank == 0; f++) {
+        file = fopen(files[f].path, "wb");
+        if (!file ||
+            fwrite(files[f].from, 1, (size_t)files[f].bytes, file) !=
+                (size_t)files[f].bytes ||
+            fclose(file) != 0)
+            MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void losses(pt_wire_t *wire, const char *more, double loss[4])
+{
+    pt_config_t *config =
+        tt_config(MODEL "data.validation=a=tail.txt,b=tail.txt,c=corpus.txt "
+                        "data.validation_mask=tail.mask,-,corpus.mask ",
+                  more);
+    pt_trainer_t trainer;
+    bool stopped;
+
+    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
+    for (int which = 0; which < 4; which++)
+        MUST(pt_train_evaluate(&trainer, which, NULL, NULL, &loss[which], &stopped));
+    pt_trainer_destroy(&trainer);
+    pt_free(config);
+}
+
+static void test_losses(const char *more)
+{
+    double all[4], alone[4];
+
+    losses(tt.wire, more, all);
+    losses(tt.serial, more, alone);
+    tap_all(all[1] == all[0], "%s: the same text, the same bits: %.17g", more, all[1]);
+    tap_all(all[2] != all[0] && all[3] != all[0] && isfinite(all[2]),
+            "… and others without mask or with more text");
+    tap_all(memcmp(all, alone, sizeof all) == 0, "the same bits as on one rank");
+}
+
+/* The first few sequences of each only. */
+static void test_few(void)
+{
+    double all[4], few[4];
+
+    losses(tt.wire, "", all);
+    losses(tt.wire, "run.eval_sequences=5", few);
+    tap_all(few[0] == few[1] && few[0] != all[0], "run.eval_sequences goes for each");
+}
+
+static void test_run(void)
+{
+    pt_train_result_t with, without;
+    pt_config_t *config = tt_config(
+        MODEL "run.dir=with run.eval_every=2 data.validation_mask=-,tail.mask ",
+        "data.validation=zebra=corpus.txt,ant=tail.txt");
+    char line[4096];
+    int seen = 0;
+    bool right = true;
+
+    MUST(tt_run(config, tt.wire, &with));
+    pt_free(config);
+    config = tt_config(MODEL, "run.dir=without");
+    MUST(tt_run(config, tt.wire, &without));
+    pt_free(config);
+    tap_all(with.digest == without.digest &&
+                with.validation_loss == without.validation_loss,
+            "the run itself does not change");
+    FILE *file = tt.rank == 0 ? fopen("with/metrics.jsonl", "r") : NULL;
+    while (file && fgets(line, sizeof line, file)) {
+        json_t *object = json_loads(line, 0, NULL);
+        json_t *losses_of = json_object_get(object, "validation");
+
+        if (losses_of) {
+            json_t *split = json_object_get(object, "validation_loss");
+            seen++;
+            right = right &&
+                    json_integer_value(json_object_get(object, "step")) == 2 * seen;
+            right = right && json_equal(split, json_object_get(losses_of, "ant"));
+            right = right && json_is_real(json_object_get(losses_of, "zebra"));
+            right = right && strstr(line, "zebra") < strstr(line, "ant");
+        }
+        json_decref(object);
+    }
+    if (file)
+        fclose(file);
+    tap_all(tt.rank != 0 || (seen == 3 && right), "three validations in metrics.jsonl");
+    json_t *summary =
+        tt.rank == 0 ? json_load_file("with/summary.json", 0, NULL) : NULL;
+    json_t *ant = json_object_get(json_object_get(summary, "validation"), "ant");
+    tap_all(tt.rank != 0 || json_real_value(ant) == with.validation_loss,
+            "and the last in summary.json");
+    json_decref(summary);
+}
+
+/* A corpus in which nothing counts, and no split at all. */
+static void test_none(void)
+{
+    pt_train_result_t result;
+    pt_config_t *config = tt_config(
+        TT_LLAMA "run.dir=none data.split=1,0 run.eval_every=3 data.path=corpus.txt ",
+        "data.validation=x=tail.txt");
+
+    MUST(tt_run(config, tt.wire, &result));
+    tap_all(isnan(result.validation_loss), "no validation split");
+    json_t *summary =
+        tt.rank == 0 ? json_load_file("none/summary.json", 0, NULL) : NULL;
+    json_t *x = json_object_get(json_object_get(summary, "validation"), "x");
+    tap_all(tt.rank != 0 || (json_real_value(x) > 0 &&
+                             json_is_null(json_object_get(summary, "validation_loss"))),
+            "the corpus is validated on all the same");
+    json_decref(summary);
+    pt_free(config);
+}
+
+int main(int argc, char **argv)
+{
+    tt_start(&argc, &argv);
+    tt_write_corpus("corpus.txt", BYTES);
+    write_files();
+    test_losses("");
+    test_losses("train.precision=fp64 data.document_mask=true data.separator=\\n");
+    test_few();
+    test_run();
+    test_none();
+    return tt_finish();
+}

@@ -1,0 +1,154 @@
+#include "penta/log.h"
+#include "src/train/private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct source {
+    pt_trainer_t *trainer;
+    pt_initial_t *out;
+} source_t;
+
+/* "256x96" */
+static const char *shape_text(int ndim, const int64_t *shape, char *buffer, size_t size)
+{
+    pt_text_t text = pt_text_init(buffer, size);
+
+    for (int d = 0; d < ndim; d++)
+        pt_text_add(&text, "%s%lld", d ? "x" : "", (long long)shape[d]);
+    return buffer;
+}
+
+static pt_status_t check_part(const pt_checkpoint_reader_t *reader, const char *path,
+                              const pt_part_t *part)
+{
+    int index = pt_checkpoint_find_tensor(reader, "model", part->name);
+    char there[80], here[80];
+
+    PT_CHECK_COMMON(index >= 0, PT_CONFIG,
+                    "%s holds weights of another model: there is no /model/%s in it",
+                    path, part->name);
+    const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, index);
+    shape_text(x->ndim, x->shape, there, sizeof there);
+    shape_text(part->ndim, part->shape, here, sizeof here);
+    PT_CHECK_COMMON(strcmp(there, here) == 0, PT_CONFIG,
+                    "%s holds weights of another model: /model/%s is %s there, but %s "
+                    "by model.*: give the model of the checkpoint (penta inspect FILE "
+                    "--config)",
+                    path, part->name, there, here);
+    return PT_OK;
+}
+
+static bool has_part(const pt_param_table_t *table, const char *name)
+{
+    for (int p = 0; p < table->count; p++)
+        for (int i = 0; i < table->params[p].parts; i++)
+            if (strcmp(table->params[p].part[i].name, name) == 0)
+                return true;
+    return false;
+}
+
+/* Weights of the file and of the model have the same names and shapes. */
+static pt_status_t check_tensors(const pt_trainer_t *t,
+                                 const pt_checkpoint_reader_t *reader, const char *path)
+{
+    for (int p = 0; p < t->table.count; p++)
+        for (int i = 0; i < t->table.params[p].parts; i++)
+            PT_TRY(check_part(reader, path, &t->table.params[p].part[i]));
+    for (int i = 0; i < pt_checkpoint_tensors(reader); i++) {
+        const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, i);
+
+        PT_CHECK_COMMON(strcmp(x->group, "model") != 0 || has_part(&t->table, x->name),
+                        PT_CONFIG,
+                        "%s holds weights of another model: it has /model/%s, which "
+                        "the model of this run has not",
+                        path, x->name);
+    }
+    return PT_OK;
+}
+
+static void tell_of_rounding(const pt_trainer_t *t, const char *path,
+                             const char *precision)
+{
+    char ours[8];
+
+    pt_config_value(t->config, PT_OPTION_train_precision, ours, sizeof ours);
+    if (strcmp(ours, precision) != 0)
+        pt_log_root(PT_LOG_INFO, "%s was trained in %s: its weights are converted to %s",
+                    path, precision, ours);
+}
+
+static pt_status_t take_file(const char *path, void *self)
+{
+    const source_t *source = self;
+    pt_trainer_t *t = source->trainer;
+    pt_checkpoint_reader_t *reader = NULL;
+    pt_status_t status;
+
+    t->where.phase = PT_PHASE_LOAD;
+    PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
+    PT_TRY_GOTO(close, check_tensors(t, reader, path));
+    PT_TRY_GOTO(close,
+                pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
+    pt_checkpoint_allow_rounding(reader);
+    PT_TRY_GOTO(close, pt_train_load_states(t, reader, path, PT_STATE_WEIGHT + 1));
+    tell_of_rounding(t, path, pt_checkpoint_header(reader)->precision);
+    source->out->step = pt_checkpoint_header(reader)->step;
+    snprintf(source->out->path, sizeof source->out->path, "%s", path);
+close:
+    pt_checkpoint_close(reader);
+    return status;
+}
+
+/* The newest file of a run directory, or of the checkpoints folder in it. */
+static pt_status_t take_newest(source_t *source, const char *directory)
+{
+    static const char advice[] = "name another run directory or a file";
+    pt_comm_t *world = source->trainer->mesh.world;
+    char inner[PT_CONFIG_TEXT + 16], option[PT_CONFIG_ORIGIN + 32];
+    pt_checkpoint_entry_t found;
+
+    snprintf(inner, sizeof inner, "%s/checkpoints", directory);
+    PT_TRY(pt_checkpoint_newest(world, inner, advice, take_file, source, &found));
+    if (!found.path[0])
+        PT_TRY(
+            pt_checkpoint_newest(world, directory, advice, take_file, source, &found));
+    pt_config_origin(source->trainer->config, PT_OPTION_train_init_from, option,
+                     sizeof option);
+    PT_CHECK_COMMON(found.path[0], PT_CONFIG,
+                    "%s: no checkpoint in the directory %s: name a run directory that "
+                    "has one, or a file",
+                    option, directory);
+    return PT_OK;
+}
+
+/* What rank 0 finds under the name; 0: a file, or what opening it will complain of. */
+static int kind_of(const char *path)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? -1 : 0;
+    return S_ISDIR(info.st_mode) ? 1 : 0;
+}
+
+pt_status_t pt_train_init_from(pt_trainer_t *t, pt_initial_t *out)
+{
+    const char *path = t->config->train.init_from;
+    source_t source = {t, out};
+    char option[PT_CONFIG_ORIGIN + 32];
+    int kind = 0;
+
+    *out = (pt_initial_t){.step = 0};
+    if (!path[0])
+        return PT_OK;
+    if (pt_comm_rank(t->mesh.world) == 0)
+        kind = kind_of(path);
+    PT_TRY(pt_comm_broadcast_bytes(t->mesh.world, 0, &kind, sizeof kind));
+    pt_config_origin(t->config, PT_OPTION_train_init_from, option, sizeof option);
+    PT_CHECK_COMMON(kind >= 0, PT_CONFIG, "%s: no file or directory %s", option, path);
+    PT_TRY(kind == 1 ? take_newest(&source, path) : take_file(path, &source));
+    return pt_train_digest(t, &out->digest);
+}
