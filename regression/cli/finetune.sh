@@ -28,4 +28,8 @@ tap_ok "... but one warning" test "$(grep -c 'step 1: none of its labels counts'
 tap_ok "... and no more" test "$(grep -c 'none of its labels counts' err)" -eq 1
 tap_ok "another precision is told" train run.dir=double train.init_from=base train.precision=fp64
 tap_ok "... in words" grep -q 'trained in fp32: its weights are converted to fp64' err
+file=checkpoints/step_00000004.h5
+"$PENTA" inspect base/$file --diff double/$file >out 2>err
+tap_ok "tensors of another type are compared, each in one row" \
+    test "$(sed -n 's/tensors_that_differ: //p' out)" = "$("$PENTA" inspect base/$file --tensors | sed -n 's/tensors: //p')"
 tap_done

@@ -146,7 +146,7 @@ static pt_status_t after_step(run_t *run, bool *stop)
 static void keep_time(run_t *run, const pt_step_result_t *step,
                       const double op_sec[PT_OP_COUNT])
 {
-    if (!step->skipped)
+    if (isfinite(step->loss)) /* a skipped step has one in most cases */
         run->loss = step->loss;
     run->step_sec =
         run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;
@@ -277,7 +277,7 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
-    run->loss = run->resumed.loss;
+    run->loss = run->resumed.path[0] ? run->resumed.loss : NAN;
     run->first_step = t->step;
     if (run->resumed.path[0]) {
         run->saved_step = t->step;
