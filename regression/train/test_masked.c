@@ -157,7 +157,7 @@ static void test_resume(void)
     pt_error_clear();
     tap_all(
         run("run.dir=parts data.split=0.9,0.1", &rest) == PT_CONFIG &&
-            strstr(pt_error_last()->text, "data.mask: now  (default), checkpoint 0"),
+            strstr(pt_error_last()->text, "data.mask: now empty (default), checkpoint 0"),
         "%s", pt_error_last()->text);
     pt_error_clear();
     tap_all(run("run.dir=parts data.mask=1 data.split=0.9,0.1", &rest) == PT_CONFIG &&

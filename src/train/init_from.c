@@ -71,15 +71,15 @@ static pt_status_t check_tensors(const pt_trainer_t *t,
     return PT_OK;
 }
 
-static void tell_of_rounding(const pt_trainer_t *t, const char *path,
+static void tell_of_precision(const pt_trainer_t *t, const char *path,
                              const char *precision)
 {
     char ours[8];
 
     pt_config_value(t->config, PT_OPTION_train_precision, ours, sizeof ours);
     if (strcmp(ours, precision) != 0)
-        pt_log_root(PT_LOG_INFO, "%s was trained in %s: its weights are converted to %s",
-                    path, precision, ours);
+        pt_log_root(PT_LOG_INFO, "%s was trained in %s, this run computes in %s", path,
+                    precision, ours);
 }
 
 static pt_status_t take_file(const char *path, void *self)
@@ -96,7 +96,7 @@ static pt_status_t take_file(const char *path, void *self)
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
     pt_checkpoint_allow_rounding(reader);
     PT_TRY_GOTO(close, pt_train_load_states(t, reader, path, PT_STATE_WEIGHT + 1));
-    tell_of_rounding(t, path, pt_checkpoint_header(reader)->precision);
+    tell_of_precision(t, path, pt_checkpoint_header(reader)->precision);
     source->out->step = pt_checkpoint_header(reader)->step;
     snprintf(source->out->path, sizeof source->out->path, "%s", path);
 close:
