@@ -69,6 +69,7 @@ int64_t pt_engine_staging_peak(const pt_engine_t *engine);
 pt_comm_t *pt_engine_world(pt_engine_t *engine);
 /* Ranks that share this host's memory, this one included; at least 1. Local. */
 int pt_engine_ranks_on_host(const pt_engine_t *engine);
+int pt_engine_rank_on_host(const pt_engine_t *engine); /* from 0, in the order of the world */
 /* Where the caller stands after a split, computed by every rank for itself (the dry wire trusts it,
  * MPI checks it). Equal colors form a communicator; color < 0: none, `*out` NULL. */
 typedef struct pt_comm_place {

@@ -35,6 +35,7 @@ static const struct {
     {"run.eval_every", {"1", "2"}},
     {"run.eval_sequences", {"0", "1", "7 run.eval_every=1"}},
     {"run.replica_check_every", {"1", "2"}},
+    {"run.bind", {"false"}},
     {"run.log_level", {"error", "warn", "debug"}},
     {"comm.gpu_direct", {"off"}},
     {"comm.in_flight", {"1", "2", "64"}},

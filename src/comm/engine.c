@@ -257,6 +257,11 @@ pt_comm_t *pt_engine_world(pt_engine_t *engine)
     return engine->world;
 }
 
+int pt_engine_rank_on_host(const pt_engine_t *engine)
+{
+    return engine->wire->rank_on_host;
+}
+
 int pt_engine_ranks_on_host(const pt_engine_t *engine)
 {
     return engine->wire->ranks_on_host > 0 ? engine->wire->ranks_on_host : 1;

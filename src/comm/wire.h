@@ -59,6 +59,7 @@ struct pt_wire {
     pt_wire_group_t *world;
     bool moves_data;   /* false: dry, pointers may be NULL */
     int ranks_on_host; /* that share this host's memory; 0: not known, so 1 */
+    int rank_on_host;
 };
 
 /* For wires without ranks to split. */

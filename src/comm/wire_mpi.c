@@ -326,7 +326,7 @@ static pt_status_t count_cores(MPI_Comm host, int *out)
     return PT_OK;
 }
 
-static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, int *ranks_on_host)
+static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, pt_wire_t *wire)
 {
     MPI_Comm host;
     int cores = 0;
@@ -336,9 +336,10 @@ static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, int *ranks_on_h
     TRY_MPI(MPI_Comm_set_name(world->comm, "penta world"));
     TRY_MPI(MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
                                 &host));
-    TRY_MPI(MPI_Comm_size(host, ranks_on_host));
+    TRY_MPI(MPI_Comm_size(host, &wire->ranks_on_host));
+    TRY_MPI(MPI_Comm_rank(host, &wire->rank_on_host));
     PT_TRY(count_cores(host, &cores));
-    pt_wait_set_ranks(*ranks_on_host, cores);
+    pt_wait_set_ranks(wire->ranks_on_host, cores);
     TRY_MPI(MPI_Comm_free(&host));
     return PT_OK;
 }
@@ -356,7 +357,7 @@ pt_status_t pt_wire_open_mpi(void *mpi_comm_pointer, pt_wire_t **out)
     wire->world = &world->group;
     wire->moves_data = true;
     pt_comm_blocking_begin();
-    status = open_world(*(MPI_Comm *)mpi_comm_pointer, world, &wire->ranks_on_host);
+    status = open_world(*(MPI_Comm *)mpi_comm_pointer, world, wire);
     pt_comm_blocking_end();
     if (status != PT_OK)
         goto release;

@@ -3,9 +3,6 @@
 #include "penta/log.h"
 #include "src/train/private.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 /* Left to MPI, HDF5, BLAS and the page tables. */
 static const double kept_for_others = 0.05;
 
@@ -98,26 +95,4 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *t)
                    pt_text_bytes(n.micro, batch, sizeof batch), ranks,
                    pt_text_bytes(available, there, sizeof there),
                    advise(t, &n, share, advice, sizeof advice));
-}
-
-void pt_train_warn_of_crowding(const pt_trainer_t *t)
-{
-    cpu_set_t mine;
-    int ranks = pt_engine_ranks_on_host(t->engine), threads = t->device->threads;
-    int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    /* Where ranks are bound, each may use a part of them. */
-    int64_t allowed =
-        sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : cpus;
-    if (threads > allowed)
-        pt_log_root(
-            PT_LOG_WARN,
-            "a rank has %d threads and may use %lld CPUs: lower run.threads, or "
-            "bind ranks to more",
-            threads, (long long)allowed);
-    else if (times(ranks, threads) > cpus)
-        pt_log_root(
-            PT_LOG_WARN,
-            "%d ranks with %d thread%s each share the %lld CPUs of a host and take "
-            "turns: start fewer ranks, or lower run.threads",
-            ranks, threads, threads == 1 ? "" : "s", (long long)cpus);
 }

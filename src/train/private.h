@@ -4,6 +4,8 @@
 
 #include "penta/train.h"
 
+#include <sched.h>
+
 enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe */ };
 
 /* Takes a step of the same run on the dry device and wire: fills trainer->forecast. Local. */
@@ -15,8 +17,13 @@ pt_status_t pt_train_gather_states(pt_trainer_t *trainer, int kinds);
 /* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */
 pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);
 
-/* Warns, once, where threads have to take turns on the CPUs of a host. Local. */
-void pt_train_warn_of_crowding(const pt_trainer_t *trainer);
+/* Warns, once, where threads have to take turns on the CPUs of a host; gives each rank CPUs of its own where
+ * there are just enough and run.bind allows. Local. */
+void pt_train_settle_threads(const pt_trainer_t *trainer);
+/* Pure: the CPUs of rank `rank` of the `ranks` of a host, all of which may use `allowed`. False where there are
+ * fewer or more than they have threads (other work may want the rest), or where the launcher has bound them. */
+bool pt_train_choose_cpus(const cpu_set_t *allowed, int ranks, int rank, int threads,
+                          cpu_set_t *out);
 
 /* Does this run go on from that file: options that must stay the same, and the text? Fails: CONFIG (common),
  * naming what differs. */

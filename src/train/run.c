@@ -146,7 +146,7 @@ static pt_status_t after_step(run_t *run, bool *stop)
 static void keep_time(run_t *run, const pt_step_result_t *step,
                       const double op_sec[PT_OP_COUNT])
 {
-    if (isfinite(step->loss)) /* a skipped step has one in most cases */
+    if (isfinite(step->loss)) /* fp16 may have skipped it */
         run->loss = step->loss;
     run->step_sec =
         run->step_sec > 0 ? 0.8 * run->step_sec + 0.2 * step->step_sec : step->step_sec;

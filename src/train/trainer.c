@@ -55,7 +55,7 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     PT_TRY(pt_comm_agree(world, opened, false));
     PT_TRY(check_same_isa(t, world));
     if (!dry)
-        pt_train_warn_of_crowding(t);
+        pt_train_settle_threads(t);
     pt_mesh_shape_t shape;
     PT_TRY(pt_layout_from_config(c, pt_comm_size(world), &shape));
     return pt_mesh_create(t->engine, &shape, &t->mesh);
