@@ -72,7 +72,7 @@ static pt_status_t check_tensors(const pt_trainer_t *t,
 }
 
 static void tell_of_precision(const pt_trainer_t *t, const char *path,
-                             const char *precision)
+                              const char *precision)
 {
     char ours[8];
 
