@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -191,15 +192,35 @@ static pt_status_t check_sum(const char *path, const pt_checkpoint_content_t *co
     return PT_OK;
 }
 
-static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_content_t *out)
+static int by_name(const void *left, const void *right)
+{
+    const pt_checkpoint_tensor_t *a = &((const pt_checkpoint_item_t *)left)->tensor;
+    const pt_checkpoint_tensor_t *b = &((const pt_checkpoint_item_t *)right)->tensor;
+    int order = strcmp(a->group, b->group);
+
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+/* In the order of the file: to sort, HDF5 1.10 makes a table of all names, and where the index of a
+ * large group is damaged it frees entries of that table that it never filled. */
+static pt_status_t list_contents(hid_t file, const char *path,
+                                 pt_checkpoint_content_t *out)
 {
     visit_t visit = {.path = path, .content = out};
 
-    PT_TRY(pt_checkpoint_read_header(file, path, &out->header));
-    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_INC, on_link, &visit) < 0)
+    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, on_link, &visit) < 0)
         return visit.status != PT_OK
                    ? visit.status
                    : PT_H5_FAIL(path, "its contents cannot be listed");
+    if (out->count > 0)
+        qsort(out->items, (size_t)out->count, sizeof *out->items, by_name);
+    return PT_OK;
+}
+
+static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_content_t *out)
+{
+    PT_TRY(pt_checkpoint_read_header(file, path, &out->header));
+    PT_TRY(list_contents(file, path, out));
     PT_CHECK(out->config, PT_IO, "%s: /config is missing", path);
     PT_CHECK(out->hosts, PT_IO, "%s: /hosts is missing", path);
     PT_CHECK(out->count > 0, PT_IO, "%s: holds no tensors", path);

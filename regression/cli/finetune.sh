@@ -22,7 +22,7 @@ tap_ok "... more than none" test "$(valid next)" -gt 0
 tap_ok "it goes on" train run.dir=next train.init_from=base data.mask=mask train.steps=5
 tap_ok "... from its own checkpoint, and says so" grep -q '^resumed .*next/.* at step 4; train.init_from is ignored' out
 tap_fails "not without its mask" 2 train run.dir=next train.steps=6
-tap_ok "... naming the option" grep -q 'data.mask: now' err
+tap_ok "... naming the option" grep -q 'data.mask: now empty (default), checkpoint mask' err
 tap_ok "a mask of zeros is no error" train run.dir=zero data.mask=nothing
 tap_ok "... but one warning" test "$(grep -c 'step 1: none of its labels counts' err)" -eq 1
 tap_ok "... and no more" test "$(grep -c 'none of its labels counts' err)" -eq 1
@@ -30,4 +30,8 @@ tap_ok "another type of weights is told" train run.dir=double train.init_from=ba
 tap_ok "... in words" grep -q 'holds its weights in fp32: they are converted to fp64' err
 tap_ok "bf16 has masters of the same type" train run.dir=narrow train.init_from=base train.precision=bf16
 tap_fails "... and no word of it" 1 grep -q converted err
+file=checkpoints/step_00000004.h5
+"$PENTA" inspect base/$file --diff double/$file >out 2>err
+tap_ok "tensors of another type are compared, each in one row" \
+    test "$(sed -n 's/tensors_that_differ: //p' out)" = "$("$PENTA" inspect base/$file --tensors | sed -n 's/tensors: //p')"
 tap_done

@@ -39,6 +39,7 @@ shorten() { saved && truncate -s "$1" $newest; }
 shorten_by() { saved && truncate -s "-$1" $newest; }
 damage() { saved && flip $newest "$1"; }
 damage_text() { saved && flip $newest "$(offset_of $newest "$1")"; }
+damage_second() { saved && flip $newest "$(LC_ALL=C grep -abo -- "$1" $newest | sed -n '2s/:.*//p')"; }
 damage_end() { saved && flip $newest $(($(stat -c %s $newest) - $1)); }
 replaced() { saved && printf '%b' "$1" >$newest; }
 emptied() { saved && : >$newest; }

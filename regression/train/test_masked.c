@@ -155,10 +155,10 @@ static void test_resume(void)
                 &part) == PT_STOPPED,
             "a run with a mask stops");
     pt_error_clear();
-    tap_all(
-        run("run.dir=parts data.split=0.9,0.1", &rest) == PT_CONFIG &&
-            strstr(pt_error_last()->text, "data.mask: now  (default), checkpoint 0"),
-        "%s", pt_error_last()->text);
+    tap_all(run("run.dir=parts data.split=0.9,0.1", &rest) == PT_CONFIG &&
+                strstr(pt_error_last()->text,
+                       "data.mask: now empty (default), checkpoint 0"),
+            "%s", pt_error_last()->text);
     pt_error_clear();
     tap_all(run("run.dir=parts data.mask=1 data.split=0.9,0.1", &rest) == PT_CONFIG &&
                 strstr(pt_error_last()->text, "another data.mask"),

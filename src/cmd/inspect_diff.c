@@ -106,12 +106,21 @@ static void add_row(json_t *rows, const char *name, const char *what)
     json_array_append_new(rows, row);
 }
 
+/* Nothing where the two are equal. */
 static void add_difference(json_t *rows, const char *name,
                            const difference_t *difference, bool same_type)
 {
-    json_t *row = json_object();
+    json_t *row;
 
+    if (difference->elements == 0) {
+        if (!same_type)
+            add_row(rows, name, "has another element type");
+        return;
+    }
+    row = json_object();
     json_object_set_new(row, "name", json_string(name));
+    if (!same_type)
+        json_object_set_new(row, "what", json_string("has another element type"));
     json_object_set_new(row, "elements", json_integer(difference->elements));
     json_object_set_new(row, "max_abs", pt_inspect_number(difference->max_abs));
     if (same_type)
@@ -139,10 +148,7 @@ static pt_status_t diff_tensor(const pair_t *pair, int ia, json_t *rows)
         return PT_OK;
     }
     PT_TRY(compare(pair, ia, ib, &difference));
-    if (a->dtype != b->dtype)
-        add_row(rows, name, "has another element type");
-    if (difference.elements > 0)
-        add_difference(rows, name, &difference, a->dtype == b->dtype);
+    add_difference(rows, name, &difference, a->dtype == b->dtype);
     return PT_OK;
 }
 

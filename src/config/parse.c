@@ -135,7 +135,8 @@ static void list_difference(const pt_config_t *now, const pt_config_t *then,
     pt_config_value(then, id, buffer, 4 * PT_CONFIG_TEXT);
     pt_show(buffer, shown_then, sizeof shown_then);
     pt_string_add(out, "\n  %s.%s: now %s (%s), checkpoint %s", row->section, row->key,
-                  shown_now, now->origin[id], shown_then);
+                  shown_now[0] ? shown_now : "empty", now->origin[id],
+                  shown_then[0] ? shown_then : "empty");
     pt_free(buffer);
 }
 

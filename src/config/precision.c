@@ -58,7 +58,7 @@ pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out)
     if (!pt_text_double(text, out)) {
         if (pt_nearest_word("dynamic", text, nearest, sizeof nearest))
             return FAIL("%s: maybe: dynamic?", CITE(0, train, loss_scale));
-        return FAIL("%s: dynamic, or a power of two such as 65536",
+        return FAIL("%s is no number: give dynamic, or a power of two such as 65536",
                     CITE(0, train, loss_scale));
     }
     /* Dividing by a power of two is exact: norms and updates do not see the scale. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define ADVICE "give the model of the checkpoint (penta inspect FILE --config)"
+
 typedef struct source {
     pt_trainer_t *trainer;
     pt_initial_t *out;
@@ -28,15 +30,15 @@ static pt_status_t check_part(const pt_checkpoint_reader_t *reader, const char *
     char there[80], here[80];
 
     PT_CHECK_COMMON(index >= 0, PT_CONFIG,
-                    "%s holds weights of another model: there is no /model/%s in it",
+                    "%s holds weights of another model: there is no /model/%s in "
+                    "it: " ADVICE,
                     path, part->name);
     const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, index);
     shape_text(x->ndim, x->shape, there, sizeof there);
     shape_text(part->ndim, part->shape, here, sizeof here);
     PT_CHECK_COMMON(strcmp(there, here) == 0, PT_CONFIG,
                     "%s holds weights of another model: /model/%s is %s there, but %s "
-                    "by model.*: give the model of the checkpoint (penta inspect FILE "
-                    "--config)",
+                    "by model.*: " ADVICE,
                     path, part->name, there, here);
     return PT_OK;
 }
@@ -63,7 +65,7 @@ static pt_status_t check_tensors(const pt_trainer_t *t,
         PT_CHECK_COMMON(strcmp(x->group, "model") != 0 || has_part(&t->table, x->name),
                         PT_CONFIG,
                         "%s holds weights of another model: it has /model/%s, which "
-                        "the model of this run has not",
+                        "the model of this run has not: " ADVICE,
                         path, x->name);
     }
     return PT_OK;

@@ -277,7 +277,7 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
-    run->loss = run->resumed.loss;
+    run->loss = run->resumed.path[0] ? run->resumed.loss : NAN;
     run->first_step = t->step;
     if (run->resumed.path[0]) {
         run->saved_step = t->step;
