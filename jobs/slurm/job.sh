@@ -39,7 +39,7 @@ time_limit() {
 launch() {
     local code=0 limit
     limit=$(time_limit)
-    export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK-1}
+    export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK-1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
     srun --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK-1}" \
         "$penta" train "$@" "run.dir=$run_dir" "run.threads=${SLURM_CPUS_PER_TASK-1}" \
         ${limit:+"run.time_limit=$limit"} &

@@ -12,7 +12,8 @@ set -u
 
 full=0 layers=2 steps=3 part=2
 [ "${PENTA_PERF-}" = full ] && full=1 layers=12 steps=4 part=1
-unset OMP_NUM_THREADS OPENBLAS_NUM_THREADS OMP_WAIT_POLICY
+unset OMP_NUM_THREADS OPENBLAS_NUM_THREADS
+export OMP_WAIT_POLICY=passive # as jobs/slurm/job.sh has it: penta need not begin twice
 
 awk 'BEGIN { srand(1); for (i = 0; i < 300000; i++) printf "%c", 97 + int(25 * rand()) }' >text
 
@@ -22,12 +23,12 @@ penta_run() { # RANKS KEY=VALUE... : tokens/s of the fastest step, the first apa
     rm -rf run
     "$MPIEXEC" -n "$ranks" "$PENTA" train data.path=text train.steps="$steps" run.eval_sequences=1 \
         checkpoint.every=0 checkpoint.verify=none data.split=0.9,0.1 "$@" >out 2>&1 || { cat out >&2; return 1; }
+    rm -rf run/checkpoints # before a line is printed: the reader goes on at once
     awk -F'[:,]' '
         FNR == NR { for (i = 1; i < NF; i++) if ($i == "\"tokens_per_s\"" && FNR > 1 && $(i+1) > best) best = $(i+1); next }
         /^tokens\/sec\/gpu/ { rate = $2 }
         /^throughput per GPU/ { flops = $2 }
         END { printf "%.3f %.6g\n", best, flops * 1e12 / rate }' run/metrics.jsonl out
-    rm -rf run/checkpoints
 }
 
 gpt2() { # RANKS SEQUENCE TOKENS-A-STEP KEY=VALUE...

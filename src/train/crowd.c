@@ -1,9 +1,9 @@
 /* CPUs for the threads of the ranks of a host. */
 #include "penta/log.h"
+#include "penta/text.h"
 #include "src/train/private.h"
 
 #include <dirent.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static void warn_of_crowding(const pt_trainer_t *t)
@@ -51,9 +51,11 @@ static void bind_threads(const cpu_set_t *cpus)
     struct dirent *entry;
     if (tasks == NULL)
         return;
-    while ((entry = readdir(tasks)) != NULL)
-        if (entry->d_name[0] != '.')
-            (void)sched_setaffinity(atoi(entry->d_name), sizeof *cpus, cpus);
+    while ((entry = readdir(tasks)) != NULL) {
+        int64_t thread;
+        if (pt_text_int(entry->d_name, &thread))
+            (void)sched_setaffinity((pid_t)thread, sizeof *cpus, cpus);
+    }
     closedir(tasks);
 }
 
