@@ -46,6 +46,9 @@ typedef struct pt_device_ops {
     pt_status_t (*copy)(pt_device_t *device, pt_stream_t *stream, void *to,
                         pt_memory_t to_memory, const void *from,
                         pt_memory_t from_memory, int64_t bytes);
+    /* Makes ready what a product of these shapes and strides needs, without touching data, so that no
+     * step waits for it; NULL: nothing does. */
+    pt_status_t (*prepare_gemm)(pt_device_t *device, const pt_op_gemm_t *args);
     /* cpu, dry: MPI may be handed device pointers, and no staging is ever needed. */
     bool device_memory_is_host_memory;
 } pt_device_ops_t;
@@ -56,8 +59,9 @@ struct pt_device {
     const char *isa;   /* "v3", "sm_90", … as printed and recorded */
     char library[128]; /* that multiplies its matrices, with its version; "": none */
     int threads;
-    bool dry;    /* ops are counted, not run; data must not be read */
-    void *state; /* the device's own */
+    bool dry;               /* ops are counted, not run; data must not be read */
+    pt_device_t *rehearses; /* of a dry device: where its products are made ready; or NULL */
+    void *state;            /* the device's own */
     pt_op_count_t counts[PT_OP_COUNT]; /* calls, FLOPs, bytes since open */
     int64_t workspace_peak; /* most bytes of scratch an op asked for since open */
     int64_t live_bytes, peak_bytes; /* handed out by pt_device_alloc, both memories */

@@ -243,6 +243,44 @@ static void test_workspace(void)
            (long long)dry);
 }
 
+static int64_t rehearsed; /* columns of the products that were made ready */
+
+static pt_status_t note_product(pt_device_t *real, const pt_op_gemm_t *args)
+{
+    (void)real;
+    rehearsed += args->c.shape[1];
+    return PT_OK;
+}
+
+/* A dry device has products made ready on the one it rehearses for, and runs none. */
+static void test_rehearsal(void)
+{
+    static const pt_device_ops_t ops = {.name = "real", .prepare_gemm = note_product};
+    pt_device_options_t options = {.name = "dry", .isa = "auto", .threads = 1};
+    pt_device_t real = {.ops = &ops}, *d = NULL;
+    pt_stream_t *s = NULL;
+    void *memory = NULL;
+    bool ok = pt_device_open(&options, &d) == PT_OK &&
+              d->ops->stream_create(d, &s) == PT_OK &&
+              pt_device_alloc(d, PT_MEMORY_DEVICE, "x", 4096, &memory) == PT_OK;
+    if (!ok) {
+        tap_ok(false, "dry: %s", pt_error_last()->text);
+        return;
+    }
+    pt_tensor_t x = pt_tensor_2d(memory, PT_F32, PT_MEMORY_DEVICE, 7, 7);
+    pt_op_gemm_t product = {.a = x, .b = x, .c = x};
+    product.c.data = (char *)memory + 2048;
+    pt_op_add_t sum = {x, x, x};
+    ok = pt_op_gemm(d, s, &product) == PT_OK;
+    d->rehearses = &real;
+    ok = ok && pt_op_gemm(d, s, &product) == PT_OK && pt_op_add(d, s, &sum) == PT_OK;
+    tap_ok(ok && rehearsed == 7, "one product made ready: of %lld columns",
+           (long long)rehearsed);
+    pt_device_free(d, PT_MEMORY_DEVICE, memory, 4096);
+    d->ops->stream_destroy(d, s);
+    pt_device_close(d);
+}
+
 int main(void)
 {
     test_open();
@@ -251,6 +289,7 @@ int main(void)
     test_mixed_types();
     test_costs();
     test_workspace();
+    test_rehearsal();
     device->ops->stream_destroy(device, stream);
     pt_device_close(device);
     tap_ok(pt_alloc_live_bytes() == 0, "nothing is left");

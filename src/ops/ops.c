@@ -80,6 +80,15 @@ static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
     count->bytes += bytes;
 }
 
+/* What a dry op does beside being counted. */
+static pt_status_t rehearse(const pt_device_t *device, pt_op_id_t op, const void *args)
+{
+    pt_device_t *real = device->rehearses;
+    if (op != PT_OP_gemm || real == NULL || real->ops->prepare_gemm == NULL)
+        return PT_OK;
+    return real->ops->prepare_gemm(real, args);
+}
+
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t pt_op_##name(struct pt_device *device, struct pt_stream *stream,       \
                              const pt_op_##name##_t *a)                                \
@@ -88,7 +97,7 @@ static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
         PT_TRY(need(device, stream, PT_OP_##name, workspace));                         \
         count(&device->counts[PT_OP_##name], flops, bytes);                            \
         if (device->dry)                                                               \
-            return PT_OK;                                                              \
+            return rehearse(device, PT_OP_##name, a);                                  \
         double start = pt_clock_sec();                                                 \
         PT_TRY(device->kernels->name(stream, a));                                      \
         device->counts[PT_OP_##name].sec += pt_clock_sec() - start;                    \

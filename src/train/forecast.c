@@ -66,6 +66,7 @@ pt_status_t pt_train_forecast(pt_trainer_t *t)
     PT_TRY(pt_wire_open_dry(pt_comm_rank(world), pt_comm_size(world), &wire));
     pt_status_t status = pt_trainer_create(t->config, wire, PT_TRAINER_FORECAST, &dry);
     if (status == PT_OK) {
+        dry.device->rehearses = t->device;
         status = observe(&dry, &t->forecast);
         pt_trainer_destroy(&dry);
     }

@@ -104,6 +104,13 @@ static pt_status_t cpu_copy(pt_device_t *device, pt_stream_t *stream, void *to,
     return PT_OK;
 }
 
+static pt_status_t cpu_prepare_gemm(pt_device_t *device, const pt_op_gemm_t *args)
+{
+    if (device->state == NULL || args->a.dtype != PT_BF16)
+        return PT_OK;
+    return pt_matmul_prepare(device->state, args);
+}
+
 static void cpu_close(pt_device_t *device)
 {
     pt_matmul_destroy(device->state);
@@ -123,6 +130,7 @@ static const pt_device_ops_t cpu_ops = {
     .stream_wait = cpu_stream_wait,
     .stream_sync = cpu_stream_sync,
     .copy = cpu_copy,
+    .prepare_gemm = cpu_prepare_gemm,
     .device_memory_is_host_memory = true,
 };
 

@@ -296,8 +296,9 @@ static pt_status_t execute(struct pt_matmul *matmul, const product_t *product,
     return PT_OK;
 }
 
-/* oneDNN compiles for, and runs on, as many threads as OpenMP would take. */
-pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
+/* oneDNN compiles for, and runs on, as many threads as OpenMP would take. `done` NULL: only
+ * compiled. */
+static pt_status_t use(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
 {
     product_key_t key = key_of(a);
     product_t *product = NULL;
@@ -306,11 +307,22 @@ pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool 
 
     omp_set_num_threads(matmul->threads);
     status = find(matmul, &key, &product);
-    *done = status == PT_OK && product->primitive != NULL;
-    if (*done)
+    if (done)
+        *done = status == PT_OK && product->primitive != NULL;
+    if (done && *done)
         status = execute(matmul, product, a);
     omp_set_num_threads(threads);
     return status;
+}
+
+pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
+{
+    return use(matmul, a, done);
+}
+
+pt_status_t pt_matmul_prepare(struct pt_matmul *matmul, const pt_op_gemm_t *a)
+{
+    return use(matmul, a, NULL);
 }
 
 #else
@@ -336,6 +348,12 @@ pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool 
 {
     (void)matmul, (void)a;
     *done = false;
+    return PT_OK;
+}
+
+pt_status_t pt_matmul_prepare(struct pt_matmul *matmul, const pt_op_gemm_t *a)
+{
+    (void)matmul, (void)a;
     return PT_OK;
 }
 
