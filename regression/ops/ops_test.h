@@ -410,7 +410,7 @@ static void ot_lend(ot_t *t, pt_status_t refused)
     if (bytes > OT_WORKSPACE)
         ot_fail(t, "asks for %lld bytes", (long long)bytes);
     pt_op_fill_t fill = {
-        pt_tensor_1d(memory, PT_F64, PT_MEMORY_DEVICE, bytes / (int64_t)sizeof(double)),
+        pt_tensor_1d(memory, PT_F32, PT_MEMORY_DEVICE, bytes / (int64_t)sizeof(float)),
         NAN};
     OT_RUN(t, pt_op_fill(t->device, t->stream, &fill));
     pt_device_set_workspace(t->device, t->stream, memory, bytes);
