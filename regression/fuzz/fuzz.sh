@@ -4,7 +4,7 @@
 #
 # Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang in a folder of
 # their own, replays the inputs kept in found/NAME, then makes new ones, as many parsers at a time as
-# there are cores: as a test 20,000 for each, always the same; a million others at level long; by hand
+# there are cores: as a test 100,000 for each, up to a minute, always the same; a million others at level long; by hand
 # for SECONDS (60), of NAME or of all.
 # What it finds stays in the build folder, as does what it learns about the code; a finding is mended
 # and copied to found/NAME.
@@ -16,7 +16,7 @@ build=${PENTA_BUILDDIR-$top}/build-fuzz
 case ${PENTA_TEST_LEVEL-hand} in
 hand) limit=("-max_total_time=${2-60}") ;;
 long) limit=(-runs=1000000) ;;
-*) limit=(-seed=1 -runs=20000) ;;
+*) limit=(-seed=1 -runs=100000) ;;
 esac
 
 sanitize=address,undefined
