@@ -4,8 +4,8 @@
 #
 # Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang in a folder of
 # their own, replays the inputs kept in found/NAME, then makes new ones, as many parsers at a time as
-# there are cores: as a test 100,000 for each, up to a minute, always the same; a million others at level long; by hand
-# for SECONDS (60), of NAME or of all.
+# there are cores: as a test 100,000 for each, up to a minute, always the same; a million others at
+# level long; by hand for SECONDS (60), of NAME or of all.
 # What it finds stays in the build folder, as does what it learns about the code; a finding is mended
 # and copied to found/NAME.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
