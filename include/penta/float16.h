@@ -8,31 +8,16 @@
 #ifndef PENTA_FLOAT16_H
 #define PENTA_FLOAT16_H
 
-#include <stdint.h>
-#include <string.h>
-
-static inline uint32_t pt_float_bits(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float pt_float_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
+#include "penta/bits.h"
 
 static inline float pt_bf16_to_f32(uint16_t x)
 {
-    return pt_float_of_bits((uint32_t)x << 16);
+    return pt_from_bits_f32((uint32_t)x << 16);
 }
 
 static inline uint16_t pt_f32_to_bf16(float x)
 {
-    uint32_t bits = pt_float_bits(x), up = 0x7fff + (bits >> 16 & 1);
+    uint32_t bits = pt_bits_of_f32(x), up = 0x7fff + (bits >> 16 & 1);
     uint32_t quiet = bits | 0x400000;
     return (uint16_t)((x == x ? bits + up : quiet) >> 16);
 }
@@ -41,17 +26,18 @@ static inline uint16_t pt_f32_to_bf16(float x)
 static inline float pt_f16_to_f32(uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, bits = (uint32_t)(x & 0x7fff) << 13;
-    uint32_t wide = pt_float_bits(pt_float_of_bits(bits) * 0x1p112f);
+    uint32_t wide = pt_bits_of_f32(pt_from_bits_f32(bits) * 0x1p112f);
     uint32_t infinite = bits >= 31 << 23 ? 0x7f800000 : 0;
-    return pt_float_of_bits(wide | infinite | sign);
+    return pt_from_bits_f32(wide | infinite | sign);
 }
 
 /* Below 2^-14 adding 1/2 leaves the number in units of 2^-24 in the low bits, rounded. */
 static inline uint16_t pt_f32_to_f16(float x)
 {
-    uint32_t sign = pt_float_bits(x) & 0x80000000, bits = pt_float_bits(x) ^ sign;
+    uint32_t sign = pt_bits_of_f32(x) & 0x80000000, bits = pt_bits_of_f32(x) ^ sign;
     uint32_t normal = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-    uint32_t small = pt_float_bits(pt_float_of_bits(bits) + 0.5f) - pt_float_bits(0.5f);
+    uint32_t small =
+        pt_bits_of_f32(pt_from_bits_f32(bits) + 0.5f) - pt_bits_of_f32(0.5f);
     uint32_t quiet = 0x7e00 | (bits >> 13 & 0x1ff);
     uint32_t narrow = bits < (127 - 14) << 23 ? small : normal;
     narrow = bits >= (127 + 16) << 23 ? 0x7c00 : narrow;
@@ -64,10 +50,10 @@ static inline uint16_t pt_f32_to_f16(float x)
 static inline float pt_f64_to_odd_f32(double x)
 {
     float near = (float)x;
-    uint32_t bits = pt_float_bits(near);
+    uint32_t bits = pt_bits_of_f32(near);
     double error = (double)near - x, size = x < 0 ? -error : error;
     uint32_t other = size > 0 ? bits - 1 : bits + 1; /* size: |near| - |x| */
-    return (bits & 1) == 0 && (size > 0 || size < 0) ? pt_float_of_bits(other) : near;
+    return (bits & 1) == 0 && (size > 0 || size < 0) ? pt_from_bits_f32(other) : near;
 }
 
 #endif

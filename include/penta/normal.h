@@ -7,6 +7,7 @@
 #ifndef PENTA_NORMAL_H
 #define PENTA_NORMAL_H
 
+#include "penta/bits.h"
 #include "penta/rng.h"
 
 #include <math.h>
@@ -14,20 +15,6 @@
 #include <string.h>
 
 enum { PT_NORMAL_PAIRS = 64 }; /* of a block */
-
-static inline double pt_from_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline uint64_t pt_to_bits(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 /* Adding it rounds to an integer n and leaves n in the low bits. */
 #define PT_NORMAL_ROUND 0x1.8p52
@@ -37,10 +24,11 @@ static inline uint64_t pt_to_bits(double x)
 static inline double pt_normal_radius(double u)
 {
     /* Carries into the exponent from mantissas of sqrt(2) on. */
-    uint64_t carried = (pt_to_bits(u) + 0x00095f619980c433u) >> 52;
-    double k =
-        pt_from_bits(carried | pt_to_bits(PT_NORMAL_ROUND)) - PT_NORMAL_ROUND - 1023;
-    double m = pt_from_bits(pt_to_bits(u) - (carried << 52) + (UINT64_C(1023) << 52));
+    uint64_t carried = (pt_bits_of_f64(u) + 0x00095f619980c433u) >> 52;
+    double k = pt_from_bits_f64(carried | pt_bits_of_f64(PT_NORMAL_ROUND)) -
+               PT_NORMAL_ROUND - 1023;
+    double m =
+        pt_from_bits_f64(pt_bits_of_f64(u) - (carried << 52) + (UINT64_C(1023) << 52));
     double s = (m - 1) / (m + 1), z = s * s, series = 0;
     static const double reciprocal[] = {1. / 23, 1. / 21, 1. / 19, 1. / 17,
                                         1. / 15, 1. / 13, 1. / 11, 1. / 9,
@@ -58,7 +46,7 @@ static inline void pt_normal_circle(double u, double *cosine, double *sine)
 {
     double shifted = 4 * u + PT_NORMAL_ROUND,
            r = (u - 0.25 * (shifted - PT_NORMAL_ROUND)) * (2 * M_PI);
-    uint64_t quarter = pt_to_bits(shifted);
+    uint64_t quarter = pt_bits_of_f64(shifted);
     double z = r * r, c = 0, s = 0;
     static const double over[] = {1. / (15 * 16), 1. / (13 * 14), 1. / (11 * 12),
                                   1. / (9 * 10),  1. / (7 * 8),   1. / (5 * 6),
@@ -74,8 +62,8 @@ static inline void pt_normal_circle(double u, double *cosine, double *sine)
     s = r + r * s;
     bool swap = quarter & 1;
     uint64_t cos_sign = (quarter + 1) >> 1 << 63, sin_sign = quarter >> 1 << 63;
-    *cosine = pt_from_bits(pt_to_bits(swap ? s : c) ^ cos_sign);
-    *sine = pt_from_bits(pt_to_bits(swap ? c : s) ^ sin_sign);
+    *cosine = pt_from_bits_f64(pt_bits_of_f64(swap ? s : c) ^ cos_sign);
+    *sine = pt_from_bits_f64(pt_bits_of_f64(swap ? c : s) ^ sin_sign);
 }
 
 /* Both numbers of `count` pairs from `pair` on. */

@@ -7,9 +7,8 @@
 #ifndef PT_CPU_MATH_H
 #define PT_CPU_MATH_H
 
+#include "penta/bits.h"
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 #ifdef __FMA__
 #define PT_FMA_F64(a, b, c) __builtin_fma(a, b, c)
@@ -39,20 +38,6 @@ static inline float pt_sqrt_f32(float x)
     return __builtin_sqrtf(x);
 }
 
-static inline double pt_from_bits_f64(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline float pt_from_bits_f32(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
 /* Adding 1.5·2^52 (2^23) rounds to an integer n and leaves it in the low bits; shifted into
  * the exponent field, plus the bits of 1, that is 2^n. */
 #define PT_ROUND_F64 0x1.8p52
@@ -60,16 +45,12 @@ static inline float pt_from_bits_f32(uint32_t bits)
 
 static inline double pt_power_of_two_f64(double shifted)
 {
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    return pt_from_bits_f64((bits << 52) + 0x3ff0000000000000u);
+    return pt_from_bits_f64((pt_bits_of_f64(shifted) << 52) + 0x3ff0000000000000u);
 }
 
 static inline float pt_power_of_two_f32(float shifted)
 {
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    return pt_from_bits_f32((bits << 23) + 0x3f800000u);
+    return pt_from_bits_f32((pt_bits_of_f32(shifted) << 23) + 0x3f800000u);
 }
 
 /* exp(x) = 2^n·exp(r), n = round(x/ln 2), |r| <= ln(2)/2; exp(r) = 1 + r + r²·q(r), q the
