@@ -10,108 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- stopping --------------------------------------------------------------------------------------- */
-
-/* As long as the longest so far; the first as a slow disk would take. */
-static double expected_save_sec(const run_t *run)
-{
-    static const double slow_bytes_per_sec = 2e8;
-    const pt_trainer_t *t = &run->trainer;
-    double bytes = 0;
-    for (int kind = 0; kind < PT_STATE_KINDS; kind++)
-        bytes += (double)pt_param_table_elements(&t->table) *
-                 (double)pt_dtype_size(
-                     pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype);
-    return run->save_sec > 0 ? run->save_sec : bytes / slow_bytes_per_sec;
-}
-
-/* Would another step and a save end after the time limit? Rank 0 decides for all. The step that is
- * being done counts too: it may be the first, or the longest. */
-static bool is_short_of_time(const run_t *run)
-{
-    double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
-    double step =
-        run->in_step ? fmax(run->step_sec, now - run->step_start_sec) : run->step_sec;
-    /* An evaluation asks every few seconds only. */
-    bool evaluates = run->config->run.eval_every > 0 ||
-                     run->trainer.step >= run->config->train.steps;
-    double slack = evaluates ? 5 : 1;
-    double left = limit - (now - run->start_sec);
-    return limit > 0 && 1.2 * step + 1.5 * expected_save_sec(run) + slack > left;
-}
-
-static const char *trigger_path(const run_t *run, char *path, size_t size)
-{
-    snprintf(path, size, "%s/stop", run->config->run.dir);
-    return path;
-}
-
-static bool has_trigger(const run_t *run)
-{
-    char path[PT_CONFIG_TEXT + 8];
-    struct stat info;
-    return stat(trigger_path(run, path, sizeof path), &info) == 0;
-}
-
-/* It has done its work: the next start is to go on. */
-static void remove_trigger(const run_t *run)
-{
-    char path[PT_CONFIG_TEXT + 8];
-    if (run->root)
-        (void)remove(trigger_path(run, path, sizeof path));
-}
-
-static bool want_stop(void *self)
-{
-    const run_t *run = self;
-    return pt_stop_requested() > 0 ||
-           (run->root && (is_short_of_time(run) || has_trigger(run)));
-}
-
-/* ---- saving ----------------------------------------------------------------------------------------- */
-
-static pt_status_t save(run_t *run)
-{
-    char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
-    const pt_config_t *c = run->config;
-    pt_trainer_t *t = &run->trainer;
-    if (run->saved_step == t->step)
-        return PT_OK;
-    pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
-    PT_TRY(pt_comm_agree(t->mesh.world, ours, false));
-    PT_TRY(pt_train_check_weights(t));
-    double start = pt_clock_sec();
-    snprintf(directory, sizeof directory, "%s/checkpoints", c->run.dir);
-    pt_checkpoint_path(directory, t->step, path, sizeof path);
-    PT_TRY(pt_train_save(t, path, run->loss, &run->digest));
-    run->saved_step = t->step;
-    double sec = pt_clock_sec() - start;
-    run->save_sec = fmax(run->save_sec, sec);
-    if (run->root)
-        pt_checkpoint_retain(directory, t->step, c->checkpoint.keep,
-                             c->checkpoint.keep_every);
-    report_saved(run, path, sec);
-    return PT_OK;
-}
-
-static bool is_due(int64_t every, int64_t step)
-{
-    return every > 0 && step % every == 0;
-}
-
-/* A failed periodic save costs safety, not the run: the last published file stands. */
-static pt_status_t save_if_due(run_t *run)
-{
-    if (!is_due(run->config->checkpoint.every, run->trainer.step))
-        return PT_OK;
-    pt_status_t status = save(run);
-    /* HDF5 cannot close a file that only some ranks could open: that one is fatal. */
-    if (status != PT_IO || pt_error_is_fatal())
-        return status;
-    pt_error_warn("checkpoint failed, training goes on");
-    return PT_OK;
-}
-
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
 static pt_status_t evaluate(run_t *run, bool *stopped)
@@ -122,7 +20,7 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
         run->validation_loss[i] = NAN;
     for (int i = 0; i <= t->validations && !*stopped; i++) {
         double *loss = &run->validation_loss[i];
-        PT_TRY(pt_train_evaluate(t, i, want_stop, run, loss, stopped));
+        PT_TRY(pt_train_evaluate(t, i, stop_is_wanted, run, loss, stopped));
         any = any || !isnan(*loss);
     }
     if (*stopped || any)
@@ -172,7 +70,7 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
         op_sec[op] = run->trainer.device->counts[op].sec;
     run->in_step = true;
     run->step_start_sec = pt_clock_sec();
-    PT_TRY(pt_train_step(&run->trainer, want_stop, run, step));
+    PT_TRY(pt_train_step(&run->trainer, stop_is_wanted, run, step));
     run->in_step = false;
     report_axis_bytes(ledger, run->step_bytes);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
@@ -213,8 +111,8 @@ static pt_status_t loop(run_t *run)
         report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }
-    PT_TRY(save(run));
-    remove_trigger(run);
+    PT_TRY(save_now(run));
+    stop_remove_trigger(run);
     if (t->step < run->config->train.steps)
         return PT_STOPPED;
     bool stopped = false;

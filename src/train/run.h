@@ -1,4 +1,5 @@
-/* Inside of pt_train_run: the loop (run.c) and what it tells people and files (report.c). */
+/* Inside of pt_train_run: the loop (run.c), when it stops (stop_policy.c) and saves (save_policy.c), and
+ * what it tells people and files (report.c). */
 #ifndef PENTA_TRAIN_RUN_H
 #define PENTA_TRAIN_RUN_H
 
@@ -32,6 +33,19 @@ typedef struct run {
     int64_t step_bytes[PT_AXIS_WORLD + 1]; /* this rank sent in the last step, by axis */
     pt_train_result_t *result;             /* NULL: not wanted */
 } run_t;
+
+/* Is `step` a multiple of `every`? 0: never. */
+bool is_due(int64_t every, int64_t step);
+
+/* pt_want_stop_fn of a run_t: does this rank know a reason to stop? Rank 0 judges time and files for all. */
+bool stop_is_wanted(void *run);
+/* The stop file has done its work: the next start goes on. */
+void stop_remove_trigger(const run_t *run);
+
+/* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
+pt_status_t save_now(run_t *run);
+/* The same when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
+pt_status_t save_if_due(run_t *run);
 
 void report_header(const run_t *run);
 /* metrics.jsonl and, when due, a progress line. */

@@ -1,0 +1,23 @@
+/* metrics.h — DIRECTORY/metrics.jsonl, one object a line (private to io). All Local, IO. */
+#ifndef PT_IO_METRICS_H
+#define PT_IO_METRICS_H
+
+#include "penta/status.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+enum { PT_METRICS_LINE = 1 << 16 };
+
+typedef struct pt_metrics {
+    int fd;                     /* -1: not open */
+    char line[PT_METRICS_LINE]; /* metrics are added where nothing may be allocated */
+} pt_metrics_t;
+
+/* Drops lines of steps > last_step, and what is no object or has no end of line; then opens to append. */
+pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
+                            int64_t last_step);
+pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object); /* one write */
+void pt_metrics_close(pt_metrics_t *metrics);
+
+#endif
