@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -161,6 +162,33 @@ pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *wha
              "%s: %s needs %s and %s are free; make room, or keep fewer files", path,
              what, pt_text_bytes(bytes, need, sizeof need),
              pt_text_bytes((int64_t)available, have, sizeof have));
+    return PT_OK;
+}
+
+/* Of the limits only this one is the user's to change. */
+static const char *size_advice(int64_t bytes)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < (rlim_t)bytes)
+        return ": raise the limit on file sizes (ulimit -f), which Slurm takes from "
+               "where a "
+               "job was submitted (sbatch --propagate=NONE)";
+    return "";
+}
+
+pt_status_t pt_file_check_size(const char *path, int64_t bytes, const char *what)
+{
+    char need[32];
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+
+    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be created: %s", path, strerror(errno));
+    int error = ftruncate(fd, bytes) == 0 ? 0 : errno;
+    close(fd);
+    (void)unlink(path);
+    PT_CHECK(error != EFBIG, PT_IO, "%s: %s needs %s: %s%s", path, what,
+             pt_text_bytes(bytes, need, sizeof need), strerror(error),
+             size_advice(bytes));
     return PT_OK;
 }
 

@@ -21,6 +21,9 @@ pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
                           int64_t at);
 /* Fails unless `bytes` are free where `path` is to stand; `what` is for the message. */
 pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *what);
+/* Fails where a file `path`, which is not there, cannot be as long as `bytes`: the file system does not
+ * hold such files, or `ulimit -f` forbids them. */
+pt_status_t pt_file_check_size(const char *path, int64_t bytes, const char *what);
 /* Gives the file the disk space its size promises, where the file system can: quotas and full
  * disks then fail here, before anything is written. */
 pt_status_t pt_file_reserve(const char *path);

@@ -4,6 +4,7 @@
 #include "penta/log.h"
 
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -60,6 +61,7 @@ int main(int argc, char **argv)
     pt_status_t status;
     pt_wire_t *wire = NULL;
     wait_passively(argv);
+    signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
     tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */
