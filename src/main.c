@@ -36,8 +36,15 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
+    pt_status_t status = pt_wire_check_launch(size);
+    if (status !=
+        PT_OK) { /* still with the rank of the launcher, as only one has to speak */
+        int code = finish(status, NULL);
+        MPI_Finalize();
+        return code;
+    }
     tell_log(rank, size);
-    pt_status_t status = pt_wire_open_mpi(&world, &wire);
+    status = pt_wire_open_mpi(&world, &wire);
     if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, wire);
     int code = finish(status, wire);

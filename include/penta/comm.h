@@ -52,6 +52,10 @@ pt_status_t pt_wire_open_dry(int rank, int size, pt_wire_t **out);
 void pt_wire_close(pt_wire_t *wire);
 /* Before a wire is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
 int pt_wire_launched_rank(void);
+/* Is a world of `size` as large as what the launcher started? Refuses (CONFIG) a smaller one: then this
+ * launcher is not that of the MPI library, and every rank believes to be alone. Common: all ranks of one
+ * launch come to the same end. */
+pt_status_t pt_wire_check_launch(int size);
 
 /* Collective (wire's world). Several engines, one after the other, may use one wire. */
 pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options,
