@@ -116,6 +116,9 @@ tap_ok "top_p=0.6 is neither" differ a b
 tap_ok "... nor the other" differ b c
 
 tap_fails "a prompt and a file of prompts" 2 sample "${many[@]}" sample.prompt=q
+sed 's/$/\r/; 1s/^/\xef\xbb\xbf/' prompts >prompts.dos
+sample "${many[@]}" sample.prompt_file=prompts.dos --json >dos && sample "${many[@]}" --json >unix && cmp dos unix
+tap_result $? "a byte order mark and CRLF are no part of prompts"
 tap_fails "no file of prompts" 2 sample run.dir=run sample.prompt_file=nowhere
 : >empty
 tap_fails "an empty one" 2 sample run.dir=run sample.prompt_file=empty

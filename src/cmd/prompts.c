@@ -20,6 +20,8 @@ static pt_status_t cut_lines(const pt_config_t *config, size_t length, pt_prompt
     for (int64_t i = 0; i < out->count; i++) {
         out->line[i] = start;
         start += strcspn(start, "\n");
+        if (start > out->line[i] && start[-1] == '\r') /* a file of Windows */
+            start[-1] = '\0';
         *start++ = '\0';
     }
     return PT_OK;

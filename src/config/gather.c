@@ -21,6 +21,21 @@ enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
 
 extern char **environ;
 
+static bool is_utf16(const char *text, size_t length)
+{
+    return length >= 2 &&
+           (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+}
+
+/* Editors of Windows begin a file with the byte order mark of UTF-8. Returns the bytes removed. */
+static size_t drop_mark(char *text, size_t length)
+{
+    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0)
+        return 0;
+    memmove(text, text + 3, length - 3 + 1);
+    return 3;
+}
+
 pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
                          size_t *length)
 {
@@ -52,11 +67,15 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
         status = PT_FAIL_COMMON(PT_CONFIG,
                                 "%s %s: more than %zu bytes: is this the right file?",
                                 what, pt_show(path, shown, sizeof shown), room);
+    else if (is_utf16(text, *length))
+        status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: UTF-16: save it as UTF-8", what,
+                                pt_show(path, shown, sizeof shown));
     else if (memchr(text, '\0', *length))
         status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: holds a NUL byte: not a text file",
                                 what, pt_show(path, shown, sizeof shown));
     if (status != PT_OK)
         goto close_file;
+    *length -= drop_mark(text, *length);
     *out = text;
     text = NULL;
 close_file:

@@ -1,39 +1,25 @@
 /* config.json of Hugging Face transformers. Keys that are absent have the defaults of that
- * library's classes GPT2Config, LlamaConfig, Qwen2Config and Qwen3Config; what Penta cannot
- * represent is refused by name. */
-#include "src/config/private.h"
+ * library's classes GPT2Config, LlamaConfig, Qwen2Config and Qwen3Config; null stands only where it
+ * does there; what Penta cannot represent is refused by name (hf_keys.def). */
+#include "src/config/hf.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct hf {
-    const char *file;
-    const json_t *root;
-    pt_config_t *out;
-    bool dropout_given;
-} hf_t;
-
 typedef struct hf_size {
-    const char *key, *option;
-    int64_t absent; /* -1: left open */
+    const char *key, *alias; /* alias: another name of the key; NULL: none */
+    const char *option;
+    int64_t absent;   /* -1: left open */
+    bool may_be_null; /* which leaves it open */
 } hf_size_t;
 
-static pt_status_t refuse(const hf_t *hf, const char *key, const char *why)
+pt_status_t pt_hf_refuse(const pt_hf_t *hf, const char *key, const char *why)
 {
     return PT_FAIL_COMMON(PT_CONFIG, "%s: %s: %s", hf->file, key, why);
 }
 
-/* NULL when absent or null. */
-static const json_t *value_of(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-
-    return json_is_null(value) ? NULL : value;
-}
-
-static pt_status_t set(const hf_t *hf, const char *key, const char *option,
-                       const char *text)
+pt_status_t pt_hf_set(const pt_hf_t *hf, const char *key, const char *option,
+                      const char *text)
 {
     char origin[PT_CONFIG_ORIGIN], dotted[64];
     int length = (int)strlen(hf->file), cut = length > 100 ? length - 100 : 0;
@@ -43,309 +29,318 @@ static pt_status_t set(const hf_t *hf, const char *key, const char *option,
     return pt_config_set(hf->out, dotted, text, origin);
 }
 
-static pt_status_t set_size(const hf_t *hf, const hf_size_t *row)
+pt_status_t pt_hf_set_number(const pt_hf_t *hf, const char *key, const char *option,
+                             double x)
 {
-    const json_t *value = value_of(hf->root, row->key);
-    int64_t n = value ? json_integer_value(value) : row->absent;
     char text[32];
 
+    snprintf(text, sizeof text, "%.17g", x);
+    return pt_hf_set(hf, key, option, text);
+}
+
+/* NULL when absent, or null where that is allowed. */
+static pt_status_t get(const pt_hf_t *hf, const char *key, bool may_be_null,
+                       const json_t **out)
+{
+    const json_t *value = json_object_get(hf->root, key);
+
+    *out = json_is_null(value) ? NULL : value;
+    if (value && !*out && !may_be_null)
+        return pt_hf_refuse(hf, key,
+                            "null is no value here; leave the key out for its "
+                            "default");
+    return PT_OK;
+}
+
+/* The key or its alias, whichever is there; both must say the same. */
+static pt_status_t get_either(const pt_hf_t *hf, const hf_size_t *row, const char **key,
+                              const json_t **out)
+{
+    const json_t *other = NULL;
+    char why[96];
+
+    *key = row->key;
+    PT_TRY(get(hf, row->key, row->may_be_null, out));
+    if (row->alias)
+        PT_TRY(get(hf, row->alias, row->may_be_null, &other));
+    snprintf(why, sizeof why, "another name of %s, but another value: give one of them",
+             row->key);
+    if (*out && other && !json_equal(*out, other))
+        return pt_hf_refuse(hf, row->alias, why);
+    if (!*out && other) {
+        *key = row->alias;
+        *out = other;
+    }
+    return PT_OK;
+}
+
+static pt_status_t set_size(const pt_hf_t *hf, const hf_size_t *row)
+{
+    const json_t *value;
+    const char *key;
+    char text[32];
+    int64_t n;
+
+    PT_TRY(get_either(hf, row, &key, &value));
+    n = value ? json_integer_value(value) : row->absent;
     if (value && (!json_is_integer(value) || n < 1))
-        return refuse(hf, row->key, "must be a whole number of at least 1");
+        return pt_hf_refuse(hf, key, "must be a whole number of at least 1");
+    if (!value && json_object_get(hf->root, row->key))
+        return PT_OK; /* null */
     if (n < 0)
         return PT_OK;
     snprintf(text, sizeof text, "%lld", (long long)n);
-    return set(hf, row->key, row->option, text);
+    return pt_hf_set(hf, key, row->option, text);
 }
 
-static pt_status_t set_sizes(const hf_t *hf, const hf_size_t *rows)
+static pt_status_t set_sizes(const pt_hf_t *hf, const hf_size_t *rows)
 {
     for (; rows->key; rows++)
         PT_TRY(set_size(hf, rows));
     return PT_OK;
 }
 
-static pt_status_t get_real(const hf_t *hf, const json_t *object, const char *key,
-                            double absent, double *out)
+static pt_status_t get_real(const pt_hf_t *hf, const char *key, double absent,
+                            double *out)
 {
-    const json_t *value = value_of(object, key);
+    const json_t *value;
 
+    PT_TRY(get(hf, key, false, &value));
     *out = value ? json_number_value(value) : absent;
-    return value && !json_is_number(value) ? refuse(hf, key, "must be a number")
+    return value && !json_is_number(value) ? pt_hf_refuse(hf, key, "must be a number")
                                            : PT_OK;
 }
 
-static pt_status_t set_real(const hf_t *hf, const char *key, const char *option,
+static pt_status_t set_real(const pt_hf_t *hf, const char *key, const char *option,
                             double absent)
 {
     double x;
-    char text[32];
 
-    PT_TRY(get_real(hf, hf->root, key, absent, &x));
-    snprintf(text, sizeof text, "%.17g", x);
-    return set(hf, key, option, text);
+    PT_TRY(get_real(hf, key, absent, &x));
+    return pt_hf_set_number(hf, key, option, x);
 }
 
-static pt_status_t get_bool(const hf_t *hf, const char *key, bool absent, bool *out)
+/* 0 would ask for the preset's. */
+static pt_status_t set_epsilon(const pt_hf_t *hf, const char *key, double absent)
 {
-    const json_t *value = value_of(hf->root, key);
+    double x;
 
+    PT_TRY(get_real(hf, key, absent, &x));
+    if (x <= 0)
+        return pt_hf_refuse(hf, key, "must be above 0");
+    return pt_hf_set_number(hf, key, "norm_eps", x);
+}
+
+static pt_status_t get_bool(const pt_hf_t *hf, const char *key, bool absent, bool *out)
+{
+    const json_t *value;
+
+    PT_TRY(get(hf, key, false, &value));
     *out = value ? json_is_true(value) : absent;
-    return value && !json_is_boolean(value) ? refuse(hf, key, "must be true or false")
-                                            : PT_OK;
+    return value && !json_is_boolean(value)
+               ? pt_hf_refuse(hf, key, "must be true or false")
+               : PT_OK;
 }
 
-static pt_status_t must_be(const hf_t *hf, const char *key, bool absent, bool wanted)
-{
-    bool is;
-
-    PT_TRY(get_bool(hf, key, absent, &is));
-    return is == wanted
-               ? PT_OK
-               : refuse(hf, key,
-                        wanted ? "false is not supported" : "true is not supported");
-}
-
-static pt_status_t set_tied(const hf_t *hf, bool absent)
+static pt_status_t set_tied(const pt_hf_t *hf, bool absent)
 {
     bool is;
 
     PT_TRY(get_bool(hf, "tie_word_embeddings", absent, &is));
-    return set(hf, "tie_word_embeddings", "tied", is ? "yes" : "no");
+    return pt_hf_set(hf, "tie_word_embeddings", "tied", is ? "yes" : "no");
 }
 
-static pt_status_t check_activation(const hf_t *hf, const char *key, const char *absent,
-                                    const char *const known[2])
+static pt_status_t check_activation(const pt_hf_t *hf, const char *key,
+                                    const char *absent, const char *const known[2])
 {
-    const json_t *value = value_of(hf->root, key);
-    const char *name = value ? json_string_value(value) : absent;
+    const json_t *value;
+    const char *name;
     char why[128], shown[40];
 
+    PT_TRY(get(hf, key, false, &value));
+    name = value ? json_string_value(value) : absent;
     if (!name)
-        return refuse(hf, key, "must be a text");
+        return pt_hf_refuse(hf, key, "must be a text");
     if (strcmp(name, known[0]) == 0 || strcmp(name, known[1]) == 0)
         return PT_OK;
     snprintf(why, sizeof why, "\"%s\" is not supported; \"%s\" is",
              pt_show(name, shown, sizeof shown), known[0]);
-    return refuse(hf, key, why);
+    return pt_hf_refuse(hf, key, why);
 }
 
-/* Keys of models with experts, whatever the family says of itself. */
-static pt_status_t check_dense(const hf_t *hf)
+static pt_status_t check_layer_types(const pt_hf_t *hf)
 {
-    static const char *const keys[] = {"num_experts", "num_local_experts",
-                                       "n_routed_experts", "moe_intermediate_size",
-                                       "num_experts_per_tok"};
+    const json_t *types;
+    char why[128];
 
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (value_of(hf->root, keys[i]))
-            return refuse(hf, keys[i], "mixtures of experts are not in this version");
-    return PT_OK;
-}
-
-static pt_status_t check_windows(const hf_t *hf, bool window_alone_counts)
-{
-    const json_t *types = value_of(hf->root, "layer_types");
-
-    PT_TRY(must_be(hf, "use_sliding_window", false, false));
-    if (window_alone_counts && value_of(hf->root, "sliding_window"))
-        return refuse(hf, "sliding_window", "windows are not supported");
-    if (types && !json_is_array(types))
-        return refuse(hf, "layer_types", "must be a list");
+    PT_TRY(get(hf, "layer_types", true, &types));
+    if (!types)
+        return PT_OK;
+    if (!json_is_array(types))
+        return pt_hf_refuse(hf, "layer_types", "must be a list");
     for (size_t i = 0; i < json_array_size(types); i++) {
         const char *name = json_string_value(json_array_get(types, i));
 
         if (!name || strcmp(name, "full_attention") != 0)
-            return refuse(hf, "layer_types", "only \"full_attention\" is supported");
+            return pt_hf_refuse(hf, "layer_types",
+                                "only \"full_attention\" is supported");
     }
-    return PT_OK;
-}
-
-/* rope_scaling (older) or rope_parameters (since version 5): only the plain kind. */
-static pt_status_t check_rope_object(const hf_t *hf, const char *key,
-                                     const json_t *object)
-{
-    const char *kinds[] = {"rope_type", "type"};
-
-    if (!json_is_object(object))
-        return refuse(hf, key, "must be an object");
-    for (int i = 0; i < 2; i++) {
-        const json_t *kind = value_of(object, kinds[i]);
-        const char *name = json_string_value(kind);
-        char why[128], shown[40];
-
-        if (!kind || (name && strcmp(name, "default") == 0))
-            continue;
-        snprintf(why, sizeof why, "%s \"%s\" is not supported; \"default\" is",
-                 kinds[i], pt_show(name ? name : "?", shown, sizeof shown));
-        return refuse(hf, key, why);
-    }
-    return PT_OK;
-}
-
-static pt_status_t set_rope(const hf_t *hf)
-{
-    const char *keys[] = {"rope_scaling", "rope_parameters"};
-    const json_t *places[3] = {hf->root, NULL, NULL};
-    double theta = 0, x, part;
-    char text[32];
-
-    for (int i = 0; i < 2; i++) {
-        places[i + 1] = value_of(hf->root, keys[i]);
-        if (places[i + 1])
-            PT_TRY(check_rope_object(hf, keys[i], places[i + 1]));
-    }
-    for (int i = 0; i < 3; i++) {
-        PT_TRY(get_real(hf, places[i], "rope_theta", 0, &x));
-        PT_TRY(get_real(hf, places[i], "partial_rotary_factor", 1, &part));
-        if (part != 1)
-            return refuse(hf, "partial_rotary_factor", "this family knows only 1");
-        if (x != 0 && theta != 0 && x != theta)
-            return refuse(hf, "rope_theta", "two places, two values");
-        theta = x != 0 ? x : theta;
-    }
-    snprintf(text, sizeof text, "%.17g", theta != 0 ? theta : 10000.0);
-    PT_TRY(set(hf, "rope_theta", "rotary_base", text));
-    return set(hf, "rope_parameters", "rotary_fraction", "1");
+    snprintf(why, sizeof why, "lists %zu layers, but num_hidden_layers is %lld",
+             json_array_size(types), (long long)hf->out->model.layers);
+    return (int64_t)json_array_size(types) == hf->out->model.layers
+               ? PT_OK
+               : pt_hf_refuse(hf, "layer_types", why);
 }
 
 /* model.dropout is one rate for all sites. */
-static pt_status_t set_gpt2_dropout(const hf_t *hf)
+static pt_status_t set_gpt2_dropout(const pt_hf_t *hf)
 {
     static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
     double rate[3];
-    char text[32];
 
     for (int i = 0; i < 3; i++)
-        PT_TRY(get_real(hf, hf->root, keys[i], 0.1, &rate[i]));
+        PT_TRY(get_real(hf, keys[i], 0.1, &rate[i]));
     if (hf->dropout_given)
         return PT_OK;
     for (int i = 1; i < 3; i++)
         if (rate[i] != rate[0])
-            return refuse(
+            return pt_hf_refuse(
                 hf, keys[i],
                 "differs from resid_pdrop, but there is one rate: set model.dropout");
-    snprintf(text, sizeof text, "%.17g", rate[0]);
-    return set(hf, keys[0], "dropout", text);
+    return pt_hf_set_number(hf, keys[0], "dropout", rate[0]);
 }
 
-static pt_status_t load_gpt2(const hf_t *hf)
+static pt_status_t load_gpt2(const pt_hf_t *hf)
 {
     static const char *const gelu[2] = {"gelu_new", "gelu_pytorch_tanh"};
-    static const hf_size_t sizes[] = {{"n_layer", "layers", 12},
-                                      {"n_embd", "hidden", 768},
-                                      {"n_head", "heads", 12},
-                                      {"vocab_size", "vocab", 50257},
-                                      {"n_positions", "max_positions", 1024},
-                                      {"n_inner", "ffn", -1},
-                                      {NULL, NULL, 0}};
+    static const hf_size_t sizes[] = {
+        {"n_layer", "num_hidden_layers", "layers", 12, false},
+        {"n_embd", "hidden_size", "hidden", 768, false},
+        {"n_head", "num_attention_heads", "heads", 12, false},
+        {"vocab_size", NULL, "vocab", 50257, false},
+        {"n_positions", "max_position_embeddings", "max_positions", 1024, false},
+        {"n_inner", NULL, "ffn", -1, true},
+        {NULL, NULL, NULL, 0, false}};
     char text[32];
 
     PT_TRY(set_sizes(hf, sizes));
     if (hf->out->model.ffn == 0) {
         snprintf(text, sizeof text, "%lld", (long long)(4 * hf->out->model.hidden));
-        PT_TRY(set(hf, "n_inner", "ffn", text));
+        PT_TRY(pt_hf_set(hf, "n_inner", "ffn", text));
     }
     PT_TRY(check_activation(hf, "activation_function", gelu[0], gelu));
-    PT_TRY(must_be(hf, "scale_attn_weights", true, true));
-    PT_TRY(must_be(hf, "scale_attn_by_inverse_layer_idx", false, false));
-    PT_TRY(must_be(hf, "add_cross_attention", false, false));
-    PT_TRY(set(hf, "model_type", "norm", "layer"));
-    PT_TRY(set(hf, "model_type", "activation", "gelu"));
-    PT_TRY(set(hf, "model_type", "positions", "learned"));
-    PT_TRY(set(hf, "model_type", "qk_norm", "no"));
-    PT_TRY(set(hf, "model_type", "bias", "all"));
-    PT_TRY(set_real(hf, "layer_norm_epsilon", "norm_eps", 1e-5));
+    PT_TRY(pt_hf_set(hf, "model_type", "norm", "layer"));
+    PT_TRY(pt_hf_set(hf, "model_type", "activation", "gelu"));
+    PT_TRY(pt_hf_set(hf, "model_type", "positions", "learned"));
+    PT_TRY(pt_hf_set(hf, "model_type", "qk_norm", "no"));
+    PT_TRY(pt_hf_set(hf, "model_type", "bias", "all"));
+    PT_TRY(set_epsilon(hf, "layer_norm_epsilon", 1e-5));
     PT_TRY(set_gpt2_dropout(hf));
     return set_tied(hf, true);
 }
 
+static pt_status_t check_dropout(const pt_hf_t *hf)
+{
+    const json_t *value;
+
+    PT_TRY(get(hf, "attention_dropout", true, &value));
+    if (value && !json_is_number(value))
+        return pt_hf_refuse(hf, "attention_dropout", "must be a number");
+    if (value && json_number_value(value) != 0 && !hf->dropout_given)
+        return pt_hf_refuse(
+            hf, "attention_dropout",
+            "dropout of attention alone is not supported: set model.dropout");
+    return PT_OK;
+}
+
 /* What Llama, Qwen2 and Qwen3 share. */
-static pt_status_t load_rotary(const hf_t *hf, const char *bias, bool qk_norm)
+static pt_status_t load_rotary(const pt_hf_t *hf, const char *bias, bool qk_norm)
 {
     static const char *const silu[2] = {"silu", "swish"};
-    double dropout;
 
+    PT_TRY(check_layer_types(hf));
     PT_TRY(check_activation(hf, "hidden_act", silu[0], silu));
-    PT_TRY(get_real(hf, hf->root, "attention_dropout", 0, &dropout));
-    if (dropout != 0 && !hf->dropout_given)
-        return refuse(hf, "attention_dropout",
-                      "dropout of attention alone is not supported: set model.dropout");
-    PT_TRY(set_rope(hf));
-    PT_TRY(set(hf, "model_type", "norm", "rms"));
-    PT_TRY(set(hf, "model_type", "activation", "swiglu"));
-    PT_TRY(set(hf, "model_type", "positions", "rotary"));
-    PT_TRY(set(hf, "model_type", "qk_norm", qk_norm ? "yes" : "no"));
-    PT_TRY(set(hf, "model_type", "bias", bias));
-    PT_TRY(set_real(hf, "rms_norm_eps", "norm_eps", 1e-6));
+    PT_TRY(check_dropout(hf));
+    PT_TRY(pt_hf_set_rope(hf));
+    PT_TRY(pt_hf_set(hf, "model_type", "norm", "rms"));
+    PT_TRY(pt_hf_set(hf, "model_type", "activation", "swiglu"));
+    PT_TRY(pt_hf_set(hf, "model_type", "positions", "rotary"));
+    PT_TRY(pt_hf_set(hf, "model_type", "qk_norm", qk_norm ? "yes" : "no"));
+    PT_TRY(pt_hf_set(hf, "model_type", "bias", bias));
+    PT_TRY(set_epsilon(hf, "rms_norm_eps", 1e-6));
     return set_tied(hf, false);
 }
 
-static pt_status_t load_llama(const hf_t *hf)
+static pt_status_t load_llama(const pt_hf_t *hf)
 {
-    static const hf_size_t sizes[] = {{"num_hidden_layers", "layers", 32},
-                                      {"hidden_size", "hidden", 4096},
-                                      {"intermediate_size", "ffn", 11008},
-                                      {"num_attention_heads", "heads", 32},
-                                      {"num_key_value_heads", "kv_heads", -1},
-                                      {"head_dim", "head_dim", -1},
-                                      {"vocab_size", "vocab", 32000},
-                                      {"max_position_embeddings", "max_positions", 2048},
-                                      {NULL, NULL, 0}};
+    static const hf_size_t sizes[] = {
+        {"num_hidden_layers", NULL, "layers", 32, false},
+        {"hidden_size", NULL, "hidden", 4096, false},
+        {"intermediate_size", NULL, "ffn", 11008, false},
+        {"num_attention_heads", NULL, "heads", 32, false},
+        {"num_key_value_heads", NULL, "kv_heads", -1, true},
+        {"head_dim", NULL, "head_dim", -1, true},
+        {"vocab_size", NULL, "vocab", 32000, false},
+        {"max_position_embeddings", NULL, "max_positions", 2048, false},
+        {NULL, NULL, NULL, 0, false}};
     bool attention, mlp;
 
     PT_TRY(set_sizes(hf, sizes));
-    PT_TRY(check_windows(hf, true));
     PT_TRY(get_bool(hf, "attention_bias", false, &attention));
     PT_TRY(get_bool(hf, "mlp_bias", false, &mlp));
     if (attention != mlp)
-        return refuse(hf, attention ? "attention_bias" : "mlp_bias",
-                      "true is supported only if attention_bias and mlp_bias both are");
+        return pt_hf_refuse(
+            hf, attention ? "attention_bias" : "mlp_bias",
+            "true is supported only if attention_bias and mlp_bias both are");
     return load_rotary(hf, attention ? "all" : "none", false);
 }
 
-static pt_status_t load_qwen(const hf_t *hf, bool is_qwen3)
+static pt_status_t load_qwen(const pt_hf_t *hf)
 {
+    bool is_qwen3 = hf->family == PT_HF_QWEN3;
     const hf_size_t sizes[] = {
-        {"num_hidden_layers", "layers", 32},
-        {"hidden_size", "hidden", 4096},
-        {"intermediate_size", "ffn", 22016},
-        {"num_attention_heads", "heads", 32},
-        /* Absent: 32; null: as many as heads. */
-        {"num_key_value_heads", "kv_heads",
-         json_object_get(hf->root, "num_key_value_heads") ? -1 : 32},
-        {"head_dim", "head_dim",
-         is_qwen3 && !json_object_get(hf->root, "head_dim") ? 128 : -1},
-        {"vocab_size", "vocab", 151936},
-        {"max_position_embeddings", "max_positions", 32768},
-        {NULL, NULL, 0}};
+        {"num_hidden_layers", NULL, "layers", 32, false},
+        {"hidden_size", NULL, "hidden", 4096, false},
+        {"intermediate_size", NULL, "ffn", 22016, false},
+        {"num_attention_heads", NULL, "heads", 32, false},
+        {"num_key_value_heads", NULL, "kv_heads", 32, true},
+        {"head_dim", NULL, "head_dim", is_qwen3 ? 128 : -1, !is_qwen3},
+        {"vocab_size", NULL, "vocab", 151936, false},
+        {"max_position_embeddings", NULL, "max_positions", 32768, false},
+        {NULL, NULL, NULL, 0, false}};
 
     PT_TRY(set_sizes(hf, sizes));
-    PT_TRY(check_windows(hf, false));
-    if (is_qwen3)
-        PT_TRY(must_be(hf, "attention_bias", false, false));
     return load_rotary(hf, is_qwen3 ? "none" : "qkv", is_qwen3);
 }
 
-static pt_status_t load_family(const hf_t *hf)
+static pt_status_t load_family(pt_hf_t *hf)
 {
-    const char *family = json_string_value(value_of(hf->root, "model_type"));
+    static const struct {
+        const char *name;
+        pt_hf_family_t family;
+    } families[] = {{"gpt2", PT_HF_GPT2},
+                    {"llama", PT_HF_LLAMA},
+                    {"qwen2", PT_HF_QWEN2},
+                    {"qwen3", PT_HF_QWEN3}};
+    const char *name = json_string_value(json_object_get(hf->root, "model_type"));
     char why[160], shown[40];
 
-    if (!family)
-        return refuse(hf, "model_type",
-                      "missing; it must be gpt2, llama, qwen2 or qwen3");
-    PT_TRY(check_dense(hf));
-    PT_TRY(set_real(hf, "initializer_range", "init_std", 0.02));
-    if (strcmp(family, "gpt2") == 0)
-        return load_gpt2(hf);
-    if (strcmp(family, "llama") == 0)
-        return load_llama(hf);
-    if (strcmp(family, "qwen2") == 0 || strcmp(family, "qwen3") == 0)
-        return load_qwen(hf, family[4] == '3');
+    if (!name)
+        return pt_hf_refuse(hf, "model_type",
+                            "missing; it must be gpt2, llama, qwen2 or qwen3");
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strcmp(name, families[i].name) == 0)
+            hf->family = families[i].family;
     snprintf(why, sizeof why,
              "\"%s\" is not supported; gpt2, llama, qwen2 and qwen3 are",
-             pt_show(family, shown, sizeof shown));
-    return refuse(hf, "model_type", why);
+             pt_show(name, shown, sizeof shown));
+    if (hf->family == 0)
+        return pt_hf_refuse(hf, "model_type", why);
+    PT_TRY(pt_hf_check_keys(hf));
+    PT_TRY(set_real(hf, "initializer_range", "init_std", 0.02));
+    return hf->family == PT_HF_GPT2    ? load_gpt2(hf)
+           : hf->family == PT_HF_LLAMA ? load_llama(hf)
+                                       : load_qwen(hf);
 }
 
 pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropout_given,
@@ -353,7 +348,8 @@ pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropou
 {
     json_error_t error;
     json_t *root = json_loadb(json->text, json->length, JSON_REJECT_DUPLICATES, &error);
-    hf_t hf = {.file = file, .root = root, .out = out, .dropout_given = dropout_given};
+    pt_hf_t hf = {
+        .file = file, .root = root, .out = out, .dropout_given = dropout_given};
     char shown[PT_SHOWN];
     pt_status_t status;
 

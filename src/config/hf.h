@@ -1,0 +1,42 @@
+/* hf.h — shared by hf.c, hf_keys.c and hf_rope.c only: a config.json of Hugging Face transformers. */
+#ifndef PENTA_CONFIG_HF_H
+#define PENTA_CONFIG_HF_H
+
+#include "src/config/private.h"
+
+#include <jansson.h>
+
+typedef enum pt_hf_family {
+    PT_HF_GPT2 = 1,
+    PT_HF_LLAMA = 2,
+    PT_HF_QWEN2 = 4,
+    PT_HF_QWEN3 = 8
+} pt_hf_family_t;
+
+typedef struct pt_hf {
+    const char *file;
+    const json_t *root;
+    pt_hf_family_t family;
+    pt_config_t *out;
+    bool dropout_given;
+} pt_hf_t;
+
+/* ---- hf.c ---- */
+/* CONFIG: "FILE: KEY: WHY". */
+pt_status_t pt_hf_refuse(const pt_hf_t *hf, const char *key, const char *why);
+/* Sets model.OPTION; the origin names the key. */
+pt_status_t pt_hf_set(const pt_hf_t *hf, const char *key, const char *option,
+                      const char *text);
+pt_status_t pt_hf_set_number(const pt_hf_t *hf, const char *key, const char *option,
+                             double x);
+
+/* ---- hf_keys.c ---- */
+/* Refuses the first key whose value the table does not allow; then says in a warning which keys no
+ * row of the family has, and in a line which have no effect that somebody could expect. */
+pt_status_t pt_hf_check_keys(const pt_hf_t *hf);
+
+/* ---- hf_rope.c ---- */
+/* model.rotary_base and rotary_fraction, from the three places where they may stand. */
+pt_status_t pt_hf_set_rope(const pt_hf_t *hf);
+
+#endif
