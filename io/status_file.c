@@ -5,11 +5,14 @@
 #include "penta/clock.h"
 #include "penta/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { STATUS_BYTES = 1 << 14 };
+enum { STATUS_BYTES = 1 << 14, PATH_BYTES = 4352 };
 
 /* A message may quote bytes of a damaged file, which are no UTF-8. */
 static json_t *json_text(const char *text)
@@ -26,55 +29,114 @@ static json_t *json_text(const char *text)
     return json_string(plain);
 }
 
-static json_t *describe(pt_status_t status, const char *message, int64_t step)
+static json_t *number_or_null(int64_t value)
+{
+    return value >= 0 ? json_integer(value) : json_null();
+}
+
+static void set_outcome(json_t *object, const pt_run_status_t *what, const char *message)
+{
+    pt_status_t status = what->status;
+    bool ended = !what->is_running;
+
+    json_object_set_new(object, "code",
+                        ended ? json_integer(pt_status_exit_code(status)) : json_null());
+    json_object_set_new(object, "name",
+                        json_string(ended ? pt_status_name(status) : "RUNNING"));
+    json_object_set_new(object, "sentence",
+                        json_string(ended ? pt_status_sentence(status) : "at work"));
+    json_object_set_new(object, "message", json_text(message));
+    json_object_set_new(object, "reason",
+                        what->reason ? json_string(what->reason) : json_null());
+}
+
+static json_t *describe(const pt_run_status_t *what)
 {
     const pt_error_t *error = pt_error_last();
-    bool ours = status != PT_OK && error->status == status;
+    bool ours =
+        !what->is_running && what->status != PT_OK && error->status == what->status;
     const pt_where_t *where = ours ? &error->where : pt_log_where();
     json_t *object = json_object();
     char time[32];
 
-    if (!message)
-        message = ours ? error->text : "";
-    json_object_set_new(object, "code", json_integer(pt_status_exit_code(status)));
-    json_object_set_new(object, "name", json_string(pt_status_name(status)));
-    json_object_set_new(object, "sentence", json_string(pt_status_sentence(status)));
-    json_object_set_new(object, "message", json_text(message));
+    set_outcome(object, what, what->message ? what->message : ours ? error->text : "");
     json_object_set_new(object, "rank", json_integer(pt_log_rank()));
     json_object_set_new(object, "host", json_text(pt_log_host()));
-    json_object_set_new(object, "step", json_integer(step));
+    json_object_set_new(object, "step", json_integer(what->step));
+    json_object_set_new(object, "steps", json_integer(what->steps));
     json_object_set_new(object, "phase", json_string(pt_phase_text(where->phase)));
+    json_object_set_new(object, "checkpoint_step",
+                        number_or_null(what->checkpoint_step));
+    json_object_set_new(object, "ranks", json_integer(what->ranks));
+    json_object_set_new(object, "started",
+                        json_string(pt_clock_iso_at(what->started, time, sizeof time)));
     json_object_set_new(object, "time", json_string(pt_clock_iso(time, sizeof time)));
     return object;
 }
 
-static void write_text(const char *directory, const char *text)
+/* Beside, then renamed; nothing durable, nothing allocated. */
+static bool write_beat(const char *directory, const char *text)
+{
+    char path[PATH_BYTES], temporary[PATH_BYTES + 64];
+    size_t length = strlen(text);
+
+    if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    snprintf(temporary, sizeof temporary, "%s.%d.%ld.tmp", path, pt_log_rank(),
+             (long)getpid());
+    int fd =
+        open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    ssize_t written = write(fd, text, length);
+    int error = written < 0 ? errno : ENOSPC;
+    if (close(fd) == 0 && written == (ssize_t)length && rename(temporary, path) == 0)
+        return true;
+    if (written == (ssize_t)length)
+        error = errno;
+    (void)unlink(temporary);
+    errno = error;
+    return false;
+}
+
+static bool write_end(const char *directory, const char *text)
 {
     char *path;
 
     if (pt_file_join(directory, "status.json", &path) != PT_OK)
-        return;
-    (void)pt_file_write(path, text);
+        return false;
+    pt_status_t status = pt_file_write(path, text);
     pt_free(path);
+    return status == PT_OK;
 }
 
-void pt_status_write(const char *path, pt_status_t status, const char *message,
-                     int64_t step)
+bool pt_status_write(const char *path, const pt_run_status_t *what)
 {
     pt_error_t record = *pt_error_last();
     char text[STATUS_BYTES];
     struct stat info;
 
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
-        return;
-    json_t *object = describe(status, message, step);
+    if (stat(path, &info) != 0)
+        return false;
+    if (!S_ISDIR(info.st_mode)) {
+        errno = ENOTDIR;
+        return false;
+    }
+    json_t *object = describe(what);
     size_t size = json_dumpb(object, text, sizeof text - 2, JSON_INDENT(2));
     json_decref(object);
-    if (size == 0 || size > sizeof text - 2)
-        return;
+    if (size == 0 || size > sizeof text - 2) {
+        errno = ENOMEM;
+        return false;
+    }
     text[size] = '\n';
     text[size + 1] = '\0';
-    write_text(path, text);
+    bool done = what->is_running ? write_beat(path, text) : write_end(path, text);
+    int error = errno;
     /* A failure here must not hide the one being reported. */
     pt_error_set(&record);
+    errno = error;
+    return done;
 }

@@ -8,5 +8,7 @@ double pt_clock_sec(void);  /* monotonic */
 double pt_clock_wall(void); /* seconds since 1970 */
 /* "2026-01-31T12:00:00Z" of pt_clock_wall(); returns buffer. */
 const char *pt_clock_iso(char *buffer, size_t size);
+/* The same of a moment, in seconds since 1970. */
+const char *pt_clock_iso_at(double wall, char *buffer, size_t size);
 
 #endif

@@ -29,6 +29,7 @@ void pt_log_set_level(pt_log_level_t level);
 void pt_log_set_where(const pt_where_t *where);
 const pt_where_t *pt_log_where(void); /* never NULL */
 int pt_log_rank(void);
+int pt_log_size(void);
 const char *pt_log_host(void);
 
 /* Rank 0 only. */

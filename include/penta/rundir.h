@@ -32,10 +32,21 @@ pt_status_t pt_rundir_open_metrics(pt_rundir_t *dir, int64_t last_step);
 pt_status_t pt_rundir_add_metrics(pt_rundir_t *dir,
                                   json_t *object); /* steals; one write, flushed */
 
-/* status.json in directory `path` of the current error record or outcome: code, name, sentence,
- * message, rank, host, step, phase, time. Works on any rank and without an open run directory (a
- * missing directory is not made: silently nothing). */
-void pt_status_write(const char *path, pt_status_t status, const char *message,
-                     int64_t step);
+/* What status.json says beside the error record and the place of the log context. */
+typedef struct pt_run_status {
+    bool is_running;     /* the heartbeat of a run at work: `status` does not count */
+    pt_status_t status;  /* how it ended */
+    const char *message; /* NULL: that of the error record */
+    const char *reason;  /* of a stop: "signal", "time_limit" ...; NULL: none */
+    int64_t step, steps; /* done; train.steps */
+    int64_t checkpoint_step; /* of the newest published checkpoint, -1: none */
+    int64_t ranks;
+    double started; /* pt_clock_wall when the run began */
+} pt_run_status_t;
+/* status.json in directory `path`: doc/formats/rundir.md. Works on any rank and without an open run
+ * directory (a missing directory is not made: silently nothing). The heartbeat is renamed into place
+ * without fsync and allocates nothing with pt_alloc; the end is durable. False: it could not be written,
+ * errno says why. The error record stays as it is. */
+bool pt_status_write(const char *path, const pt_run_status_t *what);
 
 #endif

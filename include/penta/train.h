@@ -50,6 +50,9 @@ typedef struct pt_trainer {
     void *snapshot;                   /* host: one bucket's shard, for files */
     char *hosts;                      /* "rank host" lines on rank 0, "" elsewhere */
     pt_where_t where;
+    void (*tick)(
+        void *self); /* called every now and then while work goes on; NULL: nothing */
+    void *tick_self;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
     uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
@@ -144,6 +147,8 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
 void pt_stop_install(void);
 void pt_stop_request(void);
 int pt_stop_requested(void); /* number of requests */
+/* The first signal, and when it came in seconds since 1970; false: none came. */
+bool pt_stop_heard(int *signal_number, double *wall);
 void pt_stop_clear(void);
 
 #endif

@@ -120,10 +120,11 @@ new_run() { # a directory for it, on a small disk if possible
 
 list_published() { find run/checkpoints -name 'step_*.h5' 2>/dev/null | sort; }
 
-# What a run that ended so may have left in status.json. mpiexec's own status is no help: it is 0 when
+# What a run that ended so may have left in status.json: that of a run at work, as a rule. mpiexec's own status is no help: it is 0 when
 # a rank is killed before it has begun.
 ended_as_told() { # MODE
     [ -e run/status.json ] || return 0
+    ! code_is null || return 0
     if code_is 0; then same_result; else [ "$1" = full ] && code_is 4; fi
 }
 

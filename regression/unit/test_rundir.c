@@ -269,15 +269,50 @@ static void test_metrics(void)
     pt_rundir_close(dir);
 }
 
+/* What batch scripts read of a run at work, one key a line. */
+static void test_heartbeat(void)
+{
+    static const char wanted[] = "{\n  \"code\": null,\n  \"name\": \"RUNNING\",\n"
+                                 "  \"sentence\": \"at work\",\n  \"message\": \"\",\n"
+                                 "  \"reason\": null,\n  \"rank\": 0,\n";
+    static const char rest[] =
+        "  \"step\": 7,\n  \"steps\": 50,\n  \"phase\": \"set-up\",\n"
+        "  \"checkpoint_step\": null,\n  \"ranks\": 3,\n"
+        "  \"started\": \"1970-01-02T00:00:00Z\",\n  \"time\": \"";
+    const pt_run_status_t beat = {.is_running = true,
+                                  .step = 7,
+                                  .steps = 50,
+                                  .checkpoint_step = -1,
+                                  .ranks = 3,
+                                  .started = 86400};
+
+    pt_alloc_seal();
+    bool written = pt_status_write("s", &beat);
+    pt_alloc_unseal();
+    const char *text = slurp("s/status.json");
+    tap_ok(written && strncmp(text, wanted, strlen(wanted)) == 0 && strstr(text, rest),
+           "a heartbeat, also where nothing may be allocated");
+    tap_ok(system("ls -A s | grep -q tmp") != 0, "nothing is left beside it");
+    tap_ok(!pt_status_write("no/such/place", &beat),
+           "false where it cannot be written");
+    mkdir("s2", 0777);
+    mkdir("s2/status.json", 0777);
+    tap_ok(!pt_status_write("s2", &beat) && system("ls -A s2 | grep -q tmp") != 0 &&
+               pt_error_last()->status == PT_OK,
+           "also where a directory is in its place");
+}
+
 static void test_status(void)
 {
     json_t *object;
+    pt_run_status_t what = {.status = PT_IO, .message = "x", .step = 1};
 
-    pt_status_write("no/such/place", PT_IO, "x", 1);
+    pt_status_write("no/such/place", &what);
     tap_ok(pt_error_last()->status == PT_OK, "without a directory nothing happens");
     mkdir("s", 0777);
     PT_FAIL(PT_IO, "the disk \"ate\" it\n\xff");
-    pt_status_write("s", PT_IO, NULL, 12);
+    what = (pt_run_status_t){.status = PT_IO, .step = 12, .checkpoint_step = -1};
+    pt_status_write("s", &what);
     object = json_load_file("s/status.json", 0, NULL);
     tap_ok(json_integer_value(json_object_get(object, "code")) == 4 &&
                json_integer_value(json_object_get(object, "step")) == 12 &&
@@ -289,12 +324,14 @@ static void test_status(void)
     tap_ok(pt_error_last()->status == PT_IO && !pt_error_last()->reported,
            "the error record is as it was");
     pt_error_clear();
-    pt_status_write("s", PT_OK, "finished", 13);
+    what = (pt_run_status_t){.status = PT_OK, .message = "finished", .step = 13};
+    pt_status_write("s", &what);
     object = json_load_file("s/status.json", 0, NULL);
     tap_ok(json_integer_value(json_object_get(object, "code")) == 0 &&
                json_integer_value(json_object_get(object, "step")) == 13,
            "it is replaced");
     json_decref(object);
+    test_heartbeat();
 }
 
 int main(void)

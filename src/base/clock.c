@@ -20,13 +20,18 @@ double pt_clock_wall(void)
     return seconds_of(CLOCK_REALTIME);
 }
 
-const char *pt_clock_iso(char *buffer, size_t size)
+const char *pt_clock_iso_at(double wall, char *buffer, size_t size)
 {
-    time_t now = (time_t)pt_clock_wall();
+    time_t moment = (time_t)wall;
     struct tm tm;
 
-    gmtime_r(&now, &tm);
+    gmtime_r(&moment, &tm);
     if (strftime(buffer, size, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0 && size > 0)
         buffer[0] = '\0';
     return buffer;
+}
+
+const char *pt_clock_iso(char *buffer, size_t size)
+{
+    return pt_clock_iso_at(pt_clock_wall(), buffer, size);
 }

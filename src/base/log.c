@@ -16,15 +16,15 @@ static const pt_where_t nowhere = {
 
 static struct {
     pt_log_level_t level;
-    int rank;
+    int rank, size;
     const pt_where_t *where;
     char host[HOST_SIZE];
-} context = {.level = PT_LOG_INFO};
+} context = {.level = PT_LOG_INFO, .size = 1};
 
 void pt_log_set_rank(int rank, int size, const char *host)
 {
-    (void)size;
     context.rank = rank;
+    context.size = size;
     snprintf(context.host, sizeof context.host, "%s", host ? host : "");
 }
 
@@ -46,6 +46,11 @@ const pt_where_t *pt_log_where(void)
 int pt_log_rank(void)
 {
     return context.rank;
+}
+
+int pt_log_size(void)
+{
+    return context.size;
 }
 
 const char *pt_log_host(void)

@@ -8,6 +8,13 @@
 
 enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe */ };
 
+/* Tells the run that this rank is alive: called every now and then in whatever takes long. Local. */
+static inline void pt_train_tick(const pt_trainer_t *trainer)
+{
+    if (trainer->tick)
+        trainer->tick(trainer->tick_self);
+}
+
 /* Takes a step of the same run on the dry device and wire: fills trainer->forecast. Local. */
 pt_status_t pt_train_forecast(pt_trainer_t *trainer);
 

@@ -248,8 +248,8 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
     if (outcome == PT_OK)
         printf("Training finished after %" PRId64 " iterations\n", run->trainer.step);
     else
-        printf("Training stopped after %" PRId64 " of %" PRId64 " iterations\n",
-               run->trainer.step, run->config->train.steps);
+        printf("Training stopped after %" PRId64 " of %" PRId64 " iterations\n%s\n",
+               run->trainer.step, run->config->train.steps, run->why);
     if (rate > 0) {
         printf("tokens/sec/gpu: %.2f\n", rate / ranks);
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",

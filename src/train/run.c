@@ -111,6 +111,10 @@ static pt_status_t loop(run_t *run)
         report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }
+    run->wants[STOP_STOP_STEP] =
+        run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
+    if (t->step < run->config->train.steps)
+        PT_TRY(stop_explain(run));
     PT_TRY(save_now(run));
     stop_remove_trigger(run);
     if (t->step < run->config->train.steps)
@@ -131,9 +135,19 @@ static pt_status_t remove_old(const run_t *run, const char *name)
     return PT_OK;
 }
 
+static pt_status_t lock_directory(run_t *run)
+{
+    pt_checkpoint_entry_t newest;
+    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    PT_TRY(pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL, NULL, NULL,
+                                &newest));
+    run->found_step = newest.path[0] ? newest.step : -1;
+    return PT_OK;
+}
+
 static pt_status_t open_directory(run_t *run)
 {
-    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    PT_TRY(lock_directory(run));
     return remove_old(run, "status.json");
 }
 
@@ -168,10 +182,13 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     run->root = pt_comm_rank(t->mesh.world) == 0;
     run->terminal = run->root && isatty(STDOUT_FILENO);
+    t->tick = run_beat;
+    t->tick_self = run;
     if (run->root)
         status = open_directory(run);
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     run->opened = true;
+    run_beat(run);
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
@@ -205,6 +222,14 @@ static void fill_result(run_t *run)
         r->peak_bytes[c] = t->arena[c].peak;
 }
 
+bool run_is_owner(run_t *run)
+{
+    pt_error_t record = *pt_error_last();
+    bool ours = pt_rundir_check_owner(run->dir) == PT_OK;
+    pt_error_set(&record);
+    return ours;
+}
+
 /* Is the directory this run's? Before it was opened, or after another run took over, another one
  * may be at work there. */
 static bool has_directory(run_t *run)
@@ -213,21 +238,24 @@ static bool has_directory(run_t *run)
     struct stat info;
     bool opened = run->dir != NULL;
     if (!opened && stat(run->config->run.dir, &info) == 0)
-        opened = pt_rundir_open(run->config->run.dir, &run->dir) == PT_OK;
-    bool ours = opened && pt_rundir_check_owner(run->dir) == PT_OK;
+        opened = lock_directory(run) == PT_OK;
     pt_error_set(&record);
-    return ours;
+    return opened && run_is_owner(run);
 }
 
 /* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
-static void write_status(run_t *run, pt_status_t status, int64_t step)
+static void write_status(run_t *run, pt_status_t status)
 {
     const pt_error_t *error = pt_error_last();
+    pt_run_status_t what = run_status(run);
     bool speaks =
         pt_log_rank() == 0 ? has_directory(run) : run->opened && pt_error_is_fatal();
-    if (speaks)
-        pt_status_write(run->config->run.dir, status,
-                        error->status ? error->text : NULL, step);
+    if (!speaks)
+        return;
+    what.status = status;
+    what.message = error->status ? error->text : run->why;
+    what.reason = status == PT_STOPPED ? stop_reason_word(run) : NULL;
+    (void)pt_status_write(run->config->run.dir, &what);
 }
 
 pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
@@ -238,8 +266,9 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY(PT_NEW("run", 1, &run));
     run->config = config;
     run->result = result;
-    run->saved_step = -1;
+    run->saved_step = run->found_step = -1;
     run->start_sec = pt_clock_sec();
+    run->start_wall = pt_clock_wall();
     PT_TRY_GOTO(done, begin(run, wire));
     status = loop(run);
     fill_result(run);
@@ -249,7 +278,7 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
         status = reported == PT_OK ? status : reported;
     }
 done:
-    write_status(run, status, run->trainer.step);
+    write_status(run, status);
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
     pt_free(run->validation_loss);

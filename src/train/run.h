@@ -6,14 +6,32 @@
 #include "penta/rundir.h"
 #include "src/train/private.h"
 
+typedef enum stop_reason {
+    STOP_NOT,
+#define PT_STOP_REASON(name, word) STOP_##name,
+#include "src/train/stop_reason.def"
+#undef PT_STOP_REASON
+    STOP_REASONS
+} stop_reason_t;
+
+enum { STOP_WHY = 768 };
+
 typedef struct run {
     const pt_config_t *config;
     pt_trainer_t trainer;
-    bool root;        /* rank 0 of the world */
-    bool opened;      /* rank 0 has the run directory */
-    pt_rundir_t *dir; /* rank 0 only */
-    bool terminal;    /* progress goes to a terminal */
-    bool warned;      /* of a step without labels */
+    bool root;                /* rank 0 of the world */
+    bool opened;              /* rank 0 has the run directory */
+    pt_rundir_t *dir;         /* rank 0 only */
+    bool terminal;            /* progress goes to a terminal */
+    bool warned;              /* of a step without labels */
+    double start_wall;        /* seconds since 1970 */
+    int64_t found_step;       /* newest file when the directory was opened, -1 none */
+    double beat_sec;          /* clock of the last heartbeat, 0 none */
+    int beat_phase;           /* what it said */
+    bool beat_warned;         /* of one that could not be written */
+    bool wants[STOP_REASONS]; /* reasons this rank knows of */
+    stop_reason_t reason;     /* all ranks: why the run stops, once it does */
+    char why[STOP_WHY];       /* the same in words */
     pt_resumed_t resumed;
     pt_initial_t initial;
     int64_t first_step; /* done when this run began */
@@ -39,13 +57,24 @@ bool is_due(int64_t every, int64_t step);
 
 /* pt_want_stop_fn of a run_t: does this rank know a reason to stop? Rank 0 judges time and files for all. */
 bool stop_is_wanted(void *run);
+/* The ranks have agreed to stop: fills `reason` and `why` on all of them, and logs. Collective. */
+pt_status_t stop_explain(run_t *run);
+/* "signal", "time_limit" ...; NULL: not stopped. */
+const char *stop_reason_word(const run_t *run);
 /* The stop file has done its work: the next start goes on. */
-void stop_remove_trigger(const run_t *run);
+void stop_remove_trigger(run_t *run);
 
 /* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
 pt_status_t save_now(run_t *run);
 /* The same when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
 pt_status_t save_if_due(run_t *run);
+
+/* Rank 0: writes status.json of a run at work, when it is due. Cheap otherwise. */
+void run_beat(void *run);
+/* What status.json says of this run. */
+pt_run_status_t run_status(const run_t *run);
+/* Is the directory still ours? Rank 0. */
+bool run_is_owner(run_t *run);
 
 void report_header(const run_t *run);
 /* metrics.jsonl and, when due, a progress line. */

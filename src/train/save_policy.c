@@ -17,6 +17,8 @@ pt_status_t save_now(run_t *run)
     PT_TRY(pt_comm_agree(t->mesh.world, ours, false));
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
+    t->where.phase = PT_PHASE_SAVE;
+    run_beat(run);
     snprintf(directory, sizeof directory, "%s/checkpoints", c->run.dir);
     pt_checkpoint_path(directory, t->step, path, sizeof path);
     PT_TRY(pt_train_save(t, path, run->loss, &run->digest));

@@ -1,20 +1,30 @@
 #include "penta/train.h"
 
 #include <signal.h>
+#include <time.h>
 
 /* One of the few mutable globals: a signal handler can set nothing else. */
-static volatile sig_atomic_t requests;
+static volatile sig_atomic_t requests, first_signal;
+static time_t first_time; /* set before first_signal is */
+
+static void note(int signal_number)
+{
+    if (first_signal)
+        return;
+    first_time = time(NULL);
+    first_signal = signal_number;
+}
 
 static void on_signal(int signal_number)
 {
-    (void)signal_number;
+    note(signal_number);
     requests++;
 }
 
 /* Interrupts count; the others ask for the same stop however often they come. */
 static void on_polite_signal(int signal_number)
 {
-    (void)signal_number;
+    note(signal_number);
     if (requests == 0)
         requests = 1;
 }
@@ -43,7 +53,14 @@ int pt_stop_requested(void)
     return requests;
 }
 
+bool pt_stop_heard(int *signal_number, double *wall)
+{
+    *signal_number = first_signal;
+    *wall = (double)first_time;
+    return first_signal != 0;
+}
+
 void pt_stop_clear(void)
 {
-    requests = 0;
+    requests = first_signal = 0;
 }

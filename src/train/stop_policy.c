@@ -1,8 +1,11 @@
-/* When a run stops: a request, the time limit, a stop file. */
+/* When a run stops, and why: a request, the time limit, a stop file, the stop step. */
 #include "penta/clock.h"
+#include "penta/log.h"
+#include "penta/text.h"
 #include "src/train/run.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -47,17 +50,108 @@ static bool has_trigger(const run_t *run)
     return stat(trigger_path(run, path, sizeof path), &info) == 0;
 }
 
-/* It has done its work: the next start is to go on. */
-void stop_remove_trigger(const run_t *run)
-{
-    char path[PT_CONFIG_TEXT + 8];
-    if (run->root)
-        (void)remove(trigger_path(run, path, sizeof path));
-}
-
 bool stop_is_wanted(void *self)
 {
-    const run_t *run = self;
-    return pt_stop_requested() > 0 ||
-           (run->root && (is_short_of_time(run) || has_trigger(run)));
+    run_t *run = self;
+    run_beat(run);
+    run->wants[STOP_SIGNAL] |= pt_stop_requested() > 0;
+    run->wants[STOP_TIME_LIMIT] |= run->root && is_short_of_time(run);
+    run->wants[STOP_STOP_FILE] |= run->root && has_trigger(run);
+    for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
+        if (run->wants[reason])
+            return true;
+    return false;
+}
+
+/* ---- why --------------------------------------------------------------------------------- */
+
+static const char *const words[STOP_REASONS] = {
+#define PT_STOP_REASON(name, word) [STOP_##name] = word,
+#include "src/train/stop_reason.def"
+#undef PT_STOP_REASON
+};
+
+const char *stop_reason_word(const run_t *run)
+{
+    return words[run->reason];
+}
+
+static const char *signal_name(int number)
+{
+    switch (number) {
+    case SIGINT: return "SIGINT";
+    case SIGTERM: return "SIGTERM";
+    case SIGUSR1: return "SIGUSR1";
+    case SIGUSR2: return "SIGUSR2";
+    case SIGHUP: return "SIGHUP";
+    case SIGXCPU: return "SIGXCPU";
+    default: return "a signal";
+    }
+}
+
+static void explain_signal(pt_text_t *text)
+{
+    int number;
+    double wall;
+    char time[32];
+    if (!pt_stop_heard(&number, &wall)) {
+        pt_text_add(text, "stopped by a request of the program");
+        return;
+    }
+    pt_text_add(text, "stopped by %s, heard at %s on rank %d (host %s)",
+                signal_name(number), pt_clock_iso_at(wall, time, sizeof time),
+                pt_log_rank(), pt_log_host());
+}
+
+static void explain(const run_t *run, stop_reason_t reason, char *why, size_t size)
+{
+    pt_text_t text = pt_text_init(why, size);
+    switch (reason) {
+    case STOP_SIGNAL: explain_signal(&text); break;
+    case STOP_TIME_LIMIT:
+        pt_text_add(&text,
+                    "stopped by run.time_limit=%s: it leaves no time for another step "
+                    "and a save",
+                    run->config->run.time_limit);
+        break;
+    case STOP_STOP_FILE:
+        pt_text_add(&text, "stopped by the file %s/stop", run->config->run.dir);
+        break;
+    case STOP_STOP_STEP:
+        pt_text_add(&text, "stopped by run.stop_step=%lld",
+                    (long long)run->config->run.stop_step);
+        break;
+    default: break;
+    }
+}
+
+/* One that came after the ranks had agreed to stop for another reason counts as well: whoever made it does
+ * not want the job to come back. */
+void stop_remove_trigger(run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 8];
+    if (!run->root || remove(trigger_path(run, path, sizeof path)) != 0)
+        return;
+    if (run->reason != STOP_NOT && run->reason < STOP_STOP_FILE) {
+        run->reason = STOP_STOP_FILE;
+        explain(run, run->reason, run->why, sizeof run->why);
+    }
+}
+
+/* Of several the most important one counts; the lowest rank that knows of it tells. */
+pt_status_t stop_explain(run_t *run)
+{
+    pt_comm_t *world = run->trainer.mesh.world;
+    int mine = STOP_NOT, rank = pt_comm_rank(world), size = pt_comm_size(world);
+    for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
+        if (run->wants[reason])
+            mine = reason;
+    int64_t first = (int64_t)mine * size + (size - 1 - rank);
+    PT_TRY(pt_comm_max_int64(world, &first, 1));
+    run->reason = (stop_reason_t)(first / size);
+    explain(run, run->reason, run->why, sizeof run->why);
+    PT_TRY(pt_comm_broadcast_bytes(world, (int)(size - 1 - first % size), run->why,
+                                   sizeof run->why));
+    pt_log_root(PT_LOG_INFO, "the run ends early: %s", run->why);
+    return PT_OK;
 }

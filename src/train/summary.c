@@ -88,6 +88,12 @@ static json_t *resumed_json(const run_t *run)
     return run->resumed.path[0] ? json_string(run->resumed.path) : json_null();
 }
 
+static json_t *reason_json(const run_t *run)
+{
+    const char *word = stop_reason_word(run);
+    return word ? json_string(word) : json_null();
+}
+
 static json_t *initial_json(const run_t *run)
 {
     char digest[17];
@@ -120,6 +126,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     pt_train_build_text(t, build, sizeof build);
     json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
     set(object, "code", pt_status_exit_code(outcome));
+    json_object_set_new(object, "reason", reason_json(run));
     json_object_set_new(object, "resumed_from", resumed_json(run));
     json_object_set_new(object, "init_from", initial_json(run));
     set(object, "step", t->step);

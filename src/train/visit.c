@@ -15,6 +15,7 @@ pt_status_t pt_train_visit_shard(pt_trainer_t *t, int bucket, pt_visit_box_fn vi
             for (int s = 0; s < count; s++) {
                 pt_stored_box_t box = {p, part, ordinal, slabs[s]};
                 PT_TRY(visit(t, &box, self));
+                pt_train_tick(t);
             }
         }
     }

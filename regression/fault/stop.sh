@@ -1,0 +1,104 @@
+# TEST timeout=300
+# Runs that are asked to stop: what they say of it, while they are at work and afterwards.
+. "$PENTA_SRCDIR/regression/tap.sh"
+
+ulimit -c 0
+seq -f 'line %g of the corpus, with some words in it' 1 4000 >corpus.txt
+steps=100000
+base="train.steps=$steps train.decay_steps=$steps train.global_batch=3 train.micro_batch=1
+train.sequence=32 model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2
+model.head_dim=8 data.path=corpus.txt run.dir=run checkpoint.every=0"
+
+begin_run() { # ARGUMENT...: on three ranks in the background; $job is mpiexec
+    # shellcheck disable=SC2086 # words
+    "$MPIEXEC" -n 3 "$PENTA" train $base "$@" >out 2>err </dev/null &
+    job=$!
+}
+end_run() { # SECONDS: sets $status
+    { timeout "$1" tail -s 0.02 --pid="$job" -f /dev/null || kill -9 "$job"; } 2>/dev/null
+    wait "$job" 2>/dev/null
+    status=$?
+}
+run_with() { # ARGUMENT...
+    begin_run "$@"
+    end_run 30
+    return $status
+}
+field() { # KEY: of status.json
+    sed -n "s/^ *\"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" run/status.json 2>/dev/null
+}
+field_is() { # KEY VALUE
+    [ "$(field "$1")" = "$2" ] || { echo "# $1 is $(field "$1"), not $2"; return 1; }
+}
+field_has() { field "$1" | grep -q -- "$2" || { echo "# $1 is $(field "$1"), without $2"; return 1; }; }
+wait_for() { # SECONDS COMMAND...: until it succeeds
+    local until=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null; do
+        [ $SECONDS -lt $until ] || return 1
+        sleep 0.05
+    done
+}
+has_step() { grep -q "\"step\":$1," run/metrics.jsonl 2>/dev/null; }
+none_left() { wait_for 3 no_rank; }
+no_rank() { [ -z "$(tap_ranks_alive)" ]; }
+iso='^[0-9]\{4\}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z$'
+
+# ---- At work ----
+begin_run
+tap_ok "a run begins" wait_for 20 has_step 3
+tap_ok "at work: code is null" field_is code null
+tap_ok "at work: RUNNING" field_is name RUNNING
+tap_ok "at work: steps" field_is steps $steps
+tap_ok "at work: ranks" field_is ranks 3
+tap_ok "at work: no reason" field_is reason null
+tap_ok "at work: no checkpoint" field_is checkpoint_step null
+tap_ok "at work: started" field_has started "$iso"
+tap_ok "at work: time" field_has time "$iso"
+later() { ! field_is step 0; }
+tap_ok "at work: it is renewed when the phase changes" wait_for 10 later
+tap_ok "at work: once in 2 seconds at most" \
+    test "$(for _ in 1 2 3 4 5 6 7 8 9 10; do stat -c %i:%Y run/status.json; sleep 0.1; done | sort -u | wc -l)" -le 2
+
+# ---- Why it stopped ----
+stopped_by() { # NAME REASON MESSAGE
+    tap_ok "$1: status.json says 75" field_is code 75
+    tap_ok "$1: reason" field_is reason "$2"
+    tap_ok "$1: message" field_has message "$3"
+    tap_ok "$1: the log says so" grep -q "the run ends early: .*$3" err
+    tap_ok "$1: so does the end of the output" grep -q "^stopped by .*$3" out
+    tap_ok "$1: summary.json too" grep -q "\"reason\": \"$2\"" run/summary.json
+    tap_ok "$1: the newest checkpoint" field_is checkpoint_step "$(field step)"
+    tap_ok "$1: none left" none_left
+}
+heard='heard at 2[0-9-]*T[0-9:]*Z on rank'
+kill -USR1 $job
+end_run 20
+stopped_by SIGUSR1 signal "SIGUSR1, $heard 0"
+begin_run
+wait_for 20 has_step "$(($(field step) + 3))"
+mapfile -t ranks < <(tap_ranks_alive)
+for pid in "${ranks[@]}"; do
+    ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx 'PMI_RANK=2' || kill -TERM "$pid"
+done
+end_run 20
+stopped_by "SIGTERM to a rank" signal "SIGTERM, $heard 2"
+begin_run run.time_limit=00:03
+end_run 20
+stopped_by "time limit" time_limit "run.time_limit=00:03"
+begin_run
+wait_for 20 has_step "$(($(field step) + 3))"
+touch run/stop
+end_run 20
+stopped_by "stop file" stop_file "the file run/stop"
+tap_ok "stop file: it is gone" test ! -e run/stop
+step=$(($(field step) + 5))
+run_with run.stop_step=$step
+stopped_by "stop step" stop_step "run.stop_step=$step"
+run_with run.stop_step=$step
+stopped_by "stop step of before" stop_step "run.stop_step=$step"
+run_with "train.steps=$((step + 2))"
+tap_ok "finished: 0" test $status -eq 0
+tap_ok "finished: no reason" field_is reason null
+tap_ok "finished: code" field_is code 0
+tap_done

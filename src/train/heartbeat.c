@@ -1,0 +1,60 @@
+/* status.json while the run is at work. */
+#include "penta/clock.h"
+#include "penta/log.h"
+#include "src/train/run.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const double beat_sec = 30, changed_sec = 2;
+
+/* What a step does, forward and backward and so on, is one thing here. */
+static int shown(pt_phase_t phase)
+{
+    switch (phase) {
+    case PT_PHASE_SETUP:
+    case PT_PHASE_LOAD:
+    case PT_PHASE_EVALUATE:
+    case PT_PHASE_SAVE:
+    case PT_PHASE_FINISH: return (int)phase;
+    default: return PT_PHASE_COUNT;
+    }
+}
+
+pt_run_status_t run_status(const run_t *run)
+{
+    return (pt_run_status_t){
+        .step = run->trainer.step,
+        .steps = run->config->train.steps,
+        .checkpoint_step = run->saved_step >= 0 ? run->saved_step : run->found_step,
+        .ranks = pt_log_size(),
+        .started = run->start_wall,
+    };
+}
+
+static void beat_now(run_t *run, double now)
+{
+    pt_run_status_t what = run_status(run);
+    what.is_running = true;
+    run->beat_sec = now;
+    run->beat_phase = shown(pt_log_where()->phase);
+    if (!run_is_owner(run) || pt_status_write(run->config->run.dir, &what))
+        return;
+    if (!run->beat_warned)
+        pt_log_root(PT_LOG_WARN,
+                    "%s/status.json cannot be written: %s; training goes on, later "
+                    "failures of this kind are not reported",
+                    run->config->run.dir, strerror(errno));
+    run->beat_warned = true;
+}
+
+void run_beat(void *self)
+{
+    run_t *run = self;
+    double now = pt_clock_sec();
+    if (!run->opened || run->dir == NULL)
+        return;
+    bool changed = shown(pt_log_where()->phase) != run->beat_phase;
+    if (run->beat_sec == 0 || now - run->beat_sec >= (changed ? changed_sec : beat_sec))
+        beat_now(run, now);
+}
