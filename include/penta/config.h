@@ -126,6 +126,9 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
 /* Pure: defaults, then the text. Checks each value by its row, fills model.* from the preset or
  * config.json, then all rules that need no rank count. An archived INI text is such a text too. */
 pt_status_t pt_config_parse(const char *gathered, pt_config_t *out);
+/* The same; messages call the INI text that stands before any block, an archive for one, `name`. */
+pt_status_t pt_config_parse_named(const char *name, const char *gathered,
+                                  pt_config_t *out);
 /* Rules that involve the number of ranks (what must divide what). Pure. */
 pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks);
 /* Sets one value as the command line would ("train.steps", "10"). Pure; for tests and tools. */
@@ -141,12 +144,24 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
                             size_t size);
 /* The resolved configuration as an INI text, each value with its origin. Caller frees with pt_free. */
 pt_status_t pt_config_to_ini(const pt_config_t *config, char **out);
-/* On resume: compares all FIXED options with the archived INI text of a checkpoint. CONFIG, listing
- * every row that differs. */
-pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini);
+/* A checkpoint that a run may resume from. */
+typedef struct pt_resume_point {
+    const char *path;
+    int64_t updates;     /* of the weights so far */
+    int64_t decay_steps; /* its schedule; set to the one to go on with */
+} pt_resume_point_t;
+/* On resume: compares what all FIXED options mean, however it is spelt, with the archived INI text. The
+ * schedule may differ where its length has no influence yet: with wsd until the decay begins. CONFIG,
+ * listing every row that differs. */
+pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini,
+                                   pt_resume_point_t *point);
+/* Logs, on rank 0, which options that may change the result are not as in the archive `path`. */
+pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archived_ini,
+                                   const char *path);
 
 /* Would weights made by the model of an archived configuration mean the same in this one? What shapes do
- * not tell must be equal (CONFIG, listing what is not); other differences of the model are a warning.
+ * not tell must be equal (CONFIG, listing what is not); other differences of the model, and what the archive
+ * does not say, are a warning.
  * `path` is where the archive comes from. */
 pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
                                   const char *path);

@@ -11,6 +11,7 @@ static inline void config_survives(const pt_config_t *config)
     static pt_config_t again;
     static char one[4 * PT_CONFIG_TEXT], other[4 * PT_CONFIG_TEXT];
     char *ini = NULL;
+    pt_resume_point_t point = {.path = "x.h5", .decay_steps = config->train.decay_steps};
     pt_status_t status = pt_config_to_ini(config, &ini);
 
     FUZZ_CHECK(status == PT_OK, "cannot be written: %s", pt_error_last()->text);
@@ -24,7 +25,7 @@ static inline void config_survives(const pt_config_t *config)
                    pt_option((pt_option_id_t)i)->section,
                    pt_option((pt_option_id_t)i)->key, one, other);
     }
-    status = pt_config_check_resume(config, ini);
+    status = pt_config_check_resume(config, ini, &point);
     FUZZ_CHECK(status == PT_OK, "cannot resume itself: %s", pt_error_last()->text);
     pt_free(ini);
 }

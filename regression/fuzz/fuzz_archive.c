@@ -4,6 +4,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static pt_config_t config, now;
+    pt_resume_point_t point = {.path = "x.h5", .decay_steps = 100};
     char *text = fuzz_text(data, size);
     pt_status_t status;
 
@@ -14,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         config_survives(&config);
     pt_error_clear();
     pt_config_defaults(&now);
-    fuzz_refusal(pt_config_check_resume(&now, text), PT_CONFIG, PT_CONFIG);
+    fuzz_refusal(pt_config_check_resume(&now, text, &point), PT_CONFIG, PT_CONFIG);
     free(text);
     fuzz_end();
     return 0;

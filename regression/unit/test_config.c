@@ -16,6 +16,14 @@ static bool same_values(const pt_config_t *x, const pt_config_t *y)
     return memcmp(x, y, offsetof(pt_config_t, origin)) == 0;
 }
 
+static pt_status_t check_resume_from(const pt_config_t *config, const char *ini)
+{
+    pt_resume_point_t point = {
+        .path = "x.h5", .updates = 1, .decay_steps = config->train.steps};
+
+    return pt_config_check_resume(config, ini, &point);
+}
+
 static void check_rows(void)
 {
     static char text[BIG], again[BIG], word[64];
@@ -135,7 +143,7 @@ static void check_identity(void)
                    pt_config_parse(ini, &b) == PT_OK && same_values(&a, &b),
                "%s: parse, print, parse is the identity: %s", presets[i],
                pt_error_last()->text);
-        tap_ok(pt_config_check_resume(&a, ini) == PT_OK, "%s: resumes from itself",
+        tap_ok(check_resume_from(&a, ini) == PT_OK, "%s: resumes from itself",
                presets[i]);
         pt_config_to_ini(&b, &again);
         tap_ok(strstr(ini, "lr = 0.1 ; test\n") &&
@@ -239,22 +247,144 @@ static void check_resume(void)
     pt_config_set(&b, "train.lr", "0.5", "test");
     pt_config_set(&b, "run.dir", "elsewhere", "test");
     pt_config_set(&b, "data.path", "moved.txt", "test");
-    tap_ok(pt_config_check_resume(&b, ini) == PT_OK, "free options may change");
+    tap_ok(check_resume_from(&b, ini) == PT_OK, "free options may change");
     pt_config_set(&b, "train.seed", "7", "x.ini:3");
     pt_config_set(&b, "model.layers", "9", "command line");
     pt_config_set(&b, "data.split", "0.5,0.5", "command line");
-    tap_ok(pt_config_check_resume(&b, ini) == PT_CONFIG, "fixed options may not");
+    tap_ok(check_resume_from(&b, ini) == PT_CONFIG, "fixed options may not");
     text = pt_error_last()->text;
     tap_ok(strstr(text, "train.seed: now 7 (x.ini:3), checkpoint 1") &&
                strstr(text, "model.layers: now 9 (command line), checkpoint 8") &&
                strstr(text, "data.split: now 0.5,0.5"),
            "all that differ are listed (%zu bytes)", strlen(text));
     pt_error_clear();
-    tap_ok(pt_config_check_resume(&a, "[model]\nexperts = 4\n") == PT_CONFIG &&
+    tap_ok(check_resume_from(&a, "[model]\nexperts = 4\n") == PT_CONFIG &&
                strstr(pt_error_last()->text, "model.experts = 4"),
            "options of another version are named");
     pt_error_clear();
     pt_free(ini);
+}
+
+/* What is spelt in another way is the same. */
+static void check_meaning(void)
+{
+    static const char *const same[][3] = {
+        {"data.split", "0.95,0.05", ".95,.05"},
+        {"data.split", "0.95,0.05", "95e-2, 5e-2"},
+        {"data.weights", "", "1"},
+        {"data.weights", "5", "1"},
+        {"data.weights", "7,3", "0.7,0.3"},
+        {"data.weights", "7,3", " 14 , 6"},
+        {"train.grad_dtype", "auto", "fp32"},
+        {"train.moments_dtype", "fp32", "auto"},
+        {"data.separator", "\\n", "\"\\n\""},
+        {"data.separator", "<\\x41>", "<A>"},
+        {"model.norm_eps", "1e-5", "0.00001"},
+        {"data.shuffle", "yes", "1"},
+        {"train.seed", "1000", "1e3"},
+    };
+    static const char *const different[][3] = {
+        {"data.split", "0.95,0.05", "0.9,0.05"}, {"data.weights", "7,3", "3,7"},
+        {"data.weights", "7,3", "7,3,1"},        {"data.weights", "", "7,3"},
+        {"train.grad_dtype", "auto", "bf16"},    {"data.separator", "\\n", "n"},
+        {"data.separator", "", "\\n"},           {"train.precision", "fp32", "bf16"},
+    };
+    size_t count = sizeof same / sizeof same[0],
+           all = count + sizeof different / sizeof different[0];
+
+    for (size_t i = 0; i < all; i++) {
+        const char *const *row = i < count ? same[i] : different[i - count];
+        char *ini;
+        bool resumes;
+
+        pt_error_clear();
+        pt_config_defaults(&a);
+        pt_config_finish(&a);
+        b = a;
+        tap_ok(pt_config_set(&a, row[0], row[1], "test") == PT_OK &&
+                   pt_config_set(&b, row[0], row[2], "test") == PT_OK,
+               "%s: both are values", row[0]);
+        pt_config_to_ini(&a, &ini);
+        resumes = check_resume_from(&b, ini) == PT_OK;
+        tap_ok(resumes == (i < count), "%s: %s and %s are %s", row[0], row[1], row[2],
+               i < count ? "the same" : "not");
+        pt_free(ini);
+    }
+    pt_error_clear();
+}
+
+/* The schedule of wsd may move while the rate is at its peak, before and after; others may not. */
+static void check_schedule_moves(void)
+{
+    static const struct {
+        const char *decay, *then_decay, *then, *now_decay, *now_steps;
+        int64_t updates, wanted; /* -1: refused */
+    } cases[] = {
+        {"wsd", "wsd", "0", "0", "30", 10, 30},
+        {"wsd", "wsd", "0", "0", "40", 10, 40},
+        {"wsd", "wsd", "0", "40", "40", 10, 40},
+        {"wsd", "wsd", "30", "40", "40", 25, 40},
+        {"wsd", "wsd", "30", "40", "40", 26, -1},
+        {"wsd", "wsd", "30", "20", "20", 15, 20},
+        {"wsd", "wsd", "30", "20", "20", 16, -1},
+        {"wsd", "wsd", "0", "0", "40", 26, 30},
+        {"wsd", "wsd", "30", "0", "40", 10, 30},
+        {"wsd", "wsd", "0", "0", "20", 10, 30},
+        {"cosine", "cosine", "30", "40", "40", 1, -1},
+        {"cosine", "cosine", "0", "0", "40", 1, 30},
+        {"cosine", "cosine", "0", "30", "30", 1, 30},
+        {"wsd", "cosine", "30", "40", "40", 1, -1},
+        {"constant", "constant", "30", "40", "40", 20, 40},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        pt_resume_point_t point = {
+            .path = "x.h5", .updates = cases[i].updates, .decay_steps = 30};
+        pt_status_t status;
+        char *ini;
+
+        pt_config_defaults(&a);
+        pt_config_finish(&a);
+        pt_config_set(&a, "train.wsd_decay", "5", "test");
+        pt_config_set(&a, "train.steps", "30", "test");
+        pt_config_set(&a, "train.decay", cases[i].then_decay, "test");
+        pt_config_set(&a, "train.decay_steps", cases[i].then, "test");
+        pt_config_to_ini(&a, &ini);
+        pt_config_set(&a, "train.decay", cases[i].decay, "test");
+        pt_config_set(&a, "train.decay_steps", cases[i].now_decay, "test");
+        pt_config_set(&a, "train.steps", cases[i].now_steps, "test");
+        pt_error_clear();
+        status = pt_config_check_resume(&a, ini, &point);
+        tap_ok(cases[i].wanted < 0
+                   ? status == PT_CONFIG &&
+                         strstr(pt_error_last()->text, "train.decay_steps: now")
+                   : status == PT_OK && point.decay_steps == cases[i].wanted,
+               "schedule, case %zu: %lld %s", i, (long long)point.decay_steps,
+               pt_error_last()->text);
+        pt_free(ini);
+    }
+    pt_error_clear();
+}
+
+/* What an archive leaves unsaid does not hide what it says. */
+static void check_model_of(void)
+{
+    static const char most[] = "[model]\nlayers = 8\nhidden = 96\nheads = 8\n";
+
+    pt_config_defaults(&a);
+    pt_config_finish(&a);
+    pt_error_clear();
+    tap_ok(pt_config_check_model(&a, most, "x.h5") == PT_OK, "what is said agrees: %s",
+           pt_error_last()->text);
+    tap_ok(pt_config_check_model(&a, "[model]\nheads = 4\nkv_heads = 4\n", "x.h5") ==
+                   PT_CONFIG &&
+               strstr(pt_error_last()->text, "model.heads: now 8"),
+           "heads differ in an archive without the rest: %s", pt_error_last()->text);
+    pt_error_clear();
+    tap_ok(pt_config_check_model(&a, "[model\n", "dir/x.h5") == PT_CONFIG &&
+               strstr(pt_error_last()->text, "dir/x.h5: /config:1"),
+           "a damaged archive is named: %s", pt_error_last()->text);
+    pt_error_clear();
 }
 
 static char *read_file(const char *path)
@@ -327,6 +457,9 @@ int main(void)
     check_enums();
     check_derived();
     check_resume();
+    check_meaning();
+    check_schedule_moves();
+    check_model_of();
     check_texts();
     return tap_done();
 }

@@ -6,6 +6,7 @@
 #include "src/cmd/sample.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What the model is given beside weights. */
@@ -74,7 +75,9 @@ static pt_status_t open_machine(pt_generator_t *g, const pt_config_t *config,
 static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader)
 {
     PT_TRY(PT_NEW("configuration", 1, &g->archived));
-    PT_TRY(pt_config_parse(pt_checkpoint_config(reader), g->archived));
+    char name[PT_CONFIG_TEXT + 16];
+    snprintf(name, sizeof name, "%s: /config", g->path);
+    PT_TRY(pt_config_parse_named(name, pt_checkpoint_config(reader), g->archived));
     g->header = *pt_checkpoint_header(reader);
     g->window = g->archived->train.sequence;
     PT_CHECK(g->archived->data.format == PT_FORMAT_TEXT, PT_CONFIG,

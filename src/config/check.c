@@ -94,13 +94,18 @@ double pt_config_time_limit_sec(const pt_config_t *config)
 
 static bool read_split(const char *text, double share[2])
 {
-    const char *comma = strchr(text, ',');
+    const char *comma = strchr(text, ','), *second;
     char first[64];
+    size_t length;
 
     if (!comma || comma - text >= (ptrdiff_t)sizeof first)
         return false;
-    snprintf(first, sizeof first, "%.*s", (int)(comma - text), text);
-    return pt_text_double(first, &share[0]) && pt_text_double(comma + 1, &share[1]);
+    length = (size_t)(comma - text);
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    snprintf(first, sizeof first, "%.*s", (int)length, text);
+    second = comma + 1 + strspn(comma + 1, " ");
+    return pt_text_double(first, &share[0]) && pt_text_double(second, &share[1]);
 }
 
 void pt_config_split(const pt_config_t *config, double *train, double *validation)

@@ -233,7 +233,8 @@ static pt_status_t add_json(pt_string_t *out)
 
     PT_TRY(out->status);
     PT_TRY(PT_NEW("configuration", 1, &config));
-    PT_TRY_GOTO(free_config, pt_config_assemble(out->data, config, &none));
+    PT_TRY_GOTO(free_config,
+                pt_config_assemble("configuration", out->data, config, &none));
     if (!config->model.config_json[0] || pt_model_is_complete(config))
         goto free_config;
     PT_TRY_GOTO(free_config, pt_file_read(config->model.config_json, "model.config_json",

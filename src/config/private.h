@@ -60,6 +60,8 @@ const pt_option_t *pt_nearest_option(const char *dotted, int *distance);
 /* Spelling in a file or argument -> value: "…" with \" \\ \n \t \xHH, or as it stands. False:
  * broken quotes or longer than size - 1. */
 bool pt_unquote(const char *spelling, char *out, size_t size);
+/* Escapes as inside quotes, without the quotes (data.separator); a wrong one stays as it is. */
+void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT]);
 /* Value -> spelling, quoted when it must be. Returns buffer. */
 const char *pt_quote(const char *value, char *buffer, size_t size);
 /* `key = value` in lines inih accepts, long ones as continuation lines. */
@@ -81,8 +83,8 @@ typedef struct pt_json_text {
     const char *text; /* NULL: none was gathered */
     size_t length;
 } pt_json_text_t;
-/* Defaults, then every block; no preset, no rules. */
-pt_status_t pt_config_assemble(const char *gathered, pt_config_t *out,
+/* Defaults, then every block; no preset, no rules. `name` is for text before any block. */
+pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config_t *out,
                                pt_json_text_t *json);
 
 /* ---- fill.c, preset.c, hf.c ---- */

@@ -42,6 +42,20 @@ static bool unescape(const char **text, char *out)
     return true;
 }
 
+void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT])
+{
+    size_t n = 0;
+
+    while (*text && n + 1 < PT_CONFIG_TEXT) {
+        char c = *text++;
+
+        if (c == '\\')
+            (void)unescape(&text, &c);
+        out[n++] = c;
+    }
+    out[n] = '\0';
+}
+
 bool pt_unquote(const char *spelling, char *out, size_t size)
 {
     size_t length = strlen(spelling), n = 0;

@@ -25,10 +25,14 @@ static pt_status_t check_same_text(const pt_trainer_t *t,
 
 pt_status_t pt_train_check_belongs(const pt_trainer_t *t,
                                    const pt_checkpoint_reader_t *reader,
-                                   const char *path)
+                                   const char *path, int64_t *decay_steps)
 {
-    PT_TRY(pt_config_check_resume(t->config, pt_checkpoint_config(reader)));
-    return check_same_text(t, pt_checkpoint_header(reader), path);
+    const pt_checkpoint_header_t *header = pt_checkpoint_header(reader);
+    pt_resume_point_t point = {
+        .path = path, .updates = header->adam_t, .decay_steps = header->decay_steps};
+    PT_TRY(pt_config_check_resume(t->config, pt_checkpoint_config(reader), &point));
+    *decay_steps = point.decay_steps;
+    return check_same_text(t, header, path);
 }
 
 typedef struct view {
@@ -41,7 +45,9 @@ static pt_status_t look_at(const char *path, void *self)
     const view_t *view = self;
     pt_checkpoint_reader_t *reader = NULL;
     PT_TRY(pt_checkpoint_open(view->alone, path, &reader));
-    pt_status_t status = pt_train_check_belongs(view->trainer, reader, path);
+    int64_t decay_steps;
+    pt_status_t status =
+        pt_train_check_belongs(view->trainer, reader, path, &decay_steps);
     pt_checkpoint_close(reader);
     return status;
 }

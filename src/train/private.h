@@ -32,11 +32,11 @@ void pt_train_settle_threads(const pt_trainer_t *trainer);
 bool pt_train_choose_cpus(const cpu_set_t *allowed, int ranks, int rank, int threads,
                           cpu_set_t *out);
 
-/* Does this run go on from that file: options that must stay the same, and the text? Fails: CONFIG (common),
- * naming what differs. */
+/* Does this run go on from that file: options that must stay the same, and the text? *decay_steps becomes the
+ * length of the schedule to go on with. Fails: CONFIG (common), naming what differs. */
 pt_status_t pt_train_check_belongs(const pt_trainer_t *trainer,
                                    const pt_checkpoint_reader_t *reader,
-                                   const char *path);
+                                   const char *path, int64_t *decay_steps);
 /* Asks that of the file a resume will take, as far as it can be read, before memory is placed: loading says
  * the rest. Collective. Fails: CONFIG (common). */
 pt_status_t pt_train_look_ahead(pt_trainer_t *trainer);

@@ -257,19 +257,33 @@ static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *hea
     return PT_OK;
 }
 
-static void take_header(pt_trainer_t *t, const pt_checkpoint_header_t *header)
+static void tell_schedule(const pt_trainer_t *t, int64_t old)
+{
+    const pt_config_t *c = t->config;
+    if (t->decay_steps != old)
+        pt_log_root(PT_LOG_INFO,
+                    "the learning-rate schedule has now %lld steps, in the checkpoint "
+                    "%lld: its decay had not begun",
+                    (long long)t->decay_steps, (long long)old);
+    if (c->train.steps > t->decay_steps && c->train.decay != PT_DECAY_CONSTANT)
+        pt_log_root(PT_LOG_WARN,
+                    "train.steps=%lld goes beyond the learning-rate schedule of %lld "
+                    "steps, fixed at the first start%s: from there the rate stays at "
+                    "train.min_lr",
+                    (long long)c->train.steps, (long long)t->decay_steps,
+                    c->train.decay == PT_DECAY_WSD && c->train.decay_steps == 0
+                        ? " (that of wsd can be moved until its decay begins)"
+                        : "");
+}
+
+static void take_header(pt_trainer_t *t, const pt_checkpoint_header_t *header,
+                        int64_t decay_steps)
 {
     t->step = header->step;
     t->t = header->adam_t;
     t->tokens = header->tokens;
-    t->decay_steps = header->decay_steps;
-    if (t->config->train.steps > t->decay_steps &&
-        t->config->train.decay != PT_DECAY_CONSTANT)
-        pt_log_root(PT_LOG_WARN,
-                    "train.steps=%lld goes beyond the learning-rate schedule of %lld "
-                    "steps, fixed "
-                    "at the first start: from there the rate stays at train.min_lr",
-                    (long long)t->config->train.steps, (long long)t->decay_steps);
+    t->decay_steps = decay_steps;
+    tell_schedule(t, header->decay_steps);
     t->next_step = -1;
 }
 
@@ -277,11 +291,14 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
 {
     pt_status_t status;
     pt_checkpoint_reader_t *reader = NULL;
+    int64_t decay_steps = 0;
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
-    PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path));
+    PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path, &decay_steps));
     PT_TRY_GOTO(done, pt_train_load_states(t, reader, path, PT_STATE_KINDS));
-    take_header(t, pt_checkpoint_header(reader));
+    PT_TRY_GOTO(done,
+                pt_config_tell_changes(t->config, pt_checkpoint_config(reader), path));
+    take_header(t, pt_checkpoint_header(reader), decay_steps);
     PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;
 done:

@@ -1,0 +1,363 @@
+/* What an archived configuration has to do with this one: on resume, and where only its weights are taken. */
+#include "penta/alloc.h"
+#include "penta/log.h"
+#include "src/config/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ID(section, key) PT_OPTION_##section##_##key
+
+typedef struct archive {
+    const pt_config_t *now;
+    pt_config_t *then;
+    pt_string_t unknown; /* what it has and this version has not */
+} archive_t;
+
+/* "\n  train.lr: now 0.1 (command line), checkpoint 0.2" */
+static void list_difference(const archive_t *archive, const pt_option_t *row,
+                            pt_string_t *out)
+{
+    pt_option_id_t id = pt_option_id(row);
+    char *buffer, shown_now[PT_SHOWN], shown_then[PT_SHOWN];
+
+    if (out->status == PT_OK)
+        out->status = PT_NEW("value", 4 * PT_CONFIG_TEXT, &buffer);
+    if (out->status != PT_OK)
+        return;
+    pt_config_value(archive->now, id, buffer, 4 * PT_CONFIG_TEXT);
+    pt_show(buffer, shown_now, sizeof shown_now);
+    pt_config_value(archive->then, id, buffer, 4 * PT_CONFIG_TEXT);
+    pt_show(buffer, shown_then, sizeof shown_then);
+    pt_string_add(out, "\n  %s.%s: now %s (%s), checkpoint %s", row->section, row->key,
+                  shown_now[0] ? shown_now : "empty", archive->now->origin[id],
+                  shown_then[0] ? shown_then : "empty");
+    pt_free(buffer);
+}
+
+/* ---- Equal in what they mean --------------------------------------------------------------- */
+
+static bool same_split(const pt_config_t *a, const pt_config_t *b)
+{
+    double x[2], y[2];
+
+    pt_config_split(a, &x[0], &x[1]);
+    pt_config_split(b, &y[0], &y[1]);
+    return x[0] == y[0] && x[1] == y[1];
+}
+
+/* Weights of a single file say nothing. */
+static int count_weights(const pt_config_t *config)
+{
+    int count = pt_config_items(config, ID(data, weights));
+
+    return count == 1 ? 0 : count;
+}
+
+static bool same_weights(const pt_config_t *a, const pt_config_t *b)
+{
+    int count = count_weights(a);
+    int64_t *weights = NULL;
+    bool same = count == count_weights(b);
+
+    if (!same || count == 0)
+        return same;
+    if (PT_NEW("weights", 2 * count, &weights) != PT_OK)
+        return false;
+    same = pt_config_weights(a, count, weights) == PT_OK &&
+           pt_config_weights(b, count, weights + count) == PT_OK &&
+           memcmp(weights, weights + count, (size_t)count * sizeof *weights) == 0;
+    pt_free(weights);
+    return same;
+}
+
+/* auto is what it stands for; with fp64 nothing else is allowed. */
+static int meant(int choice)
+{
+    return choice == PT_NARROW_AUTO ? PT_NARROW_FP32 : choice;
+}
+
+static bool same_separator(const pt_config_t *a, const pt_config_t *b)
+{
+    char x[PT_CONFIG_TEXT], y[PT_CONFIG_TEXT];
+
+    pt_unescape_all(a->data.separator, x);
+    pt_unescape_all(b->data.separator, y);
+    return strcmp(x, y) == 0;
+}
+
+static bool same_scale(const pt_config_t *a, const pt_config_t *b)
+{
+    double x, y;
+
+    return pt_config_loss_scale(a, &x) == PT_OK &&
+           pt_config_loss_scale(b, &y) == PT_OK && x == y;
+}
+
+static bool same_bytes(const pt_config_t *a, const pt_config_t *b,
+                       const pt_option_t *row)
+{
+    static const size_t size[] = {[PT_TYPE_INT] = sizeof(int64_t),
+                                  [PT_TYPE_REAL] = sizeof(double),
+                                  [PT_TYPE_BOOL] = sizeof(bool),
+                                  [PT_TYPE_CHOICE] = sizeof(int),
+                                  [PT_TYPE_TEXT] = PT_CONFIG_TEXT};
+
+    return memcmp(pt_option_view(a, row), pt_option_view(b, row), size[row->type]) == 0;
+}
+
+static bool is_same(const pt_config_t *a, const pt_config_t *b, const pt_option_t *row)
+{
+    if (same_bytes(a, b, row))
+        return true;
+    switch ((int)pt_option_id(row)) {
+    case ID(data, split): return same_split(a, b);
+    case ID(data, weights): return same_weights(a, b);
+    case ID(data, separator): return same_separator(a, b);
+    case ID(train, loss_scale): return same_scale(a, b);
+    case ID(train, grad_dtype):
+        return meant(a->train.grad_dtype) == meant(b->train.grad_dtype);
+    case ID(train, moments_dtype):
+        return meant(a->train.moments_dtype) == meant(b->train.moments_dtype);
+    default: return false;
+    }
+}
+
+/* ---- Resume -------------------------------------------------------------------------------- */
+
+static pt_status_t read_archive(const char *ini, const char *path,
+                                const pt_config_t *now, archive_t *out)
+{
+    char name[PT_CONFIG_TEXT + 16];
+
+    *out = (archive_t){.now = now};
+    PT_TRY(PT_NEW("archived configuration", 1, &out->then));
+    pt_config_defaults(out->then);
+    snprintf(name, sizeof name, "%s: /config", path);
+    return pt_ini_read(name, ini, strlen(ini), out->then, &out->unknown);
+}
+
+static void free_archive(archive_t *archive)
+{
+    pt_free(archive->unknown.data);
+    pt_free(archive->then);
+}
+
+static int64_t decay_begin(const pt_config_t *config, int64_t decay_steps)
+{
+    int64_t length = config->train.wsd_decay;
+
+    return decay_steps - (length > 0 ? length : decay_steps / 10);
+}
+
+/* Did nothing of what was done so far depend on the length of the schedule, old or new? */
+static bool may_move(const archive_t *archive, const pt_resume_point_t *point,
+                     int64_t wanted)
+{
+    int now = archive->now->train.decay, then = archive->then->train.decay;
+
+    if (now == PT_DECAY_CONSTANT && then == PT_DECAY_CONSTANT)
+        return true;
+    return now == PT_DECAY_WSD && then == PT_DECAY_WSD &&
+           point->updates <= decay_begin(archive->then, point->decay_steps) &&
+           point->updates <= decay_begin(archive->now, wanted);
+}
+
+static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
+                            pt_string_t *different)
+{
+    const pt_config_t *now = archive->now, *then = archive->then;
+    int64_t given = now->train.decay_steps, wanted = given ? given : point->decay_steps;
+    bool follows_steps =
+        given == 0 && then->train.decay_steps == 0 && now->train.decay == PT_DECAY_WSD;
+
+    if (follows_steps && now->train.steps > wanted)
+        wanted = now->train.steps;
+    if (wanted == point->decay_steps)
+        return;
+    if (may_move(archive, point, wanted)) {
+        point->decay_steps = wanted;
+        return;
+    }
+    if (given == 0)
+        return; /* trains on at train.min_lr, which the run warns of */
+    pt_string_add(different, "\n  train.decay_steps: now %lld (%s), checkpoint %lld",
+                  (long long)given, now->origin[ID(train, decay_steps)],
+                  (long long)point->decay_steps);
+    if (now->train.decay == PT_DECAY_WSD && then->train.decay == PT_DECAY_WSD)
+        pt_string_add(different,
+                      " (it may move until the decay begins: after update %lld of the "
+                      "old, %lld of the new schedule, but %lld are done)",
+                      (long long)decay_begin(then, point->decay_steps),
+                      (long long)decay_begin(now, wanted), (long long)point->updates);
+}
+
+static void list_differences(const archive_t *archive, pt_string_t *different)
+{
+    const pt_config_t *now = archive->now, *then = archive->then;
+
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        const pt_option_t *row = pt_option((pt_option_id_t)i);
+
+        if (row->resume == PT_RESUME_FIXED && i != ID(train, decay_steps) &&
+            !is_same(now, then, row))
+            list_difference(archive, row, different);
+    }
+    /* Files may move, but not come or go. */
+    if (!now->data.mask[0] != !then->data.mask[0])
+        list_difference(archive, pt_option(ID(data, mask)), different);
+    if (archive->unknown.length > 0)
+        pt_string_add(different, "\n  options this version does not have: %s",
+                      archive->unknown.data);
+}
+
+pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini,
+                                   pt_resume_point_t *point)
+{
+    pt_string_t different = {0};
+    archive_t archive;
+    pt_status_t status;
+
+    PT_TRY_GOTO(free_all, read_archive(archived_ini, point->path, config, &archive));
+    list_differences(&archive, &different);
+    settle_schedule(&archive, point, &different);
+    PT_TRY_GOTO(free_all, different.status);
+    PT_TRY_GOTO(free_all, archive.unknown.status);
+    if (different.length > 0)
+        status = PT_FAIL_COMMON(PT_CONFIG,
+                                "the checkpoint was made with other options that must "
+                                "stay the same:%s\nresume with "
+                                "the values of the checkpoint, or start anew with "
+                                "checkpoint.resume=none in another "
+                                "run.dir",
+                                different.data);
+free_all:
+    pt_free(different.data);
+    free_archive(&archive);
+    return status;
+}
+
+/* Names of files and what only a fresh start reads. */
+static bool is_told(const pt_option_t *row)
+{
+    switch ((int)pt_option_id(row)) {
+    case ID(model, preset):
+    case ID(model, config_json):
+    case ID(data, path):
+    case ID(data, mask):
+    case ID(train, init_from):
+    case ID(checkpoint, resume): return false;
+    default: return row->effect == PT_EFFECT_RESULT && row->resume == PT_RESUME_FREE;
+    }
+}
+
+pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archived_ini,
+                                   const char *path)
+{
+    pt_string_t changed = {0};
+    archive_t archive;
+    pt_status_t status;
+
+    PT_TRY_GOTO(free_all, read_archive(archived_ini, path, config, &archive));
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        const pt_option_t *row = pt_option((pt_option_id_t)i);
+        char now[PT_CITED], then[PT_CITED], shown[2][PT_SHOWN];
+
+        if (!is_told(row) || is_same(config, archive.then, row))
+            continue;
+        pt_config_value(config, (pt_option_id_t)i, now, sizeof now);
+        pt_config_value(archive.then, (pt_option_id_t)i, then, sizeof then);
+        pt_string_add(&changed, "%s %s.%s: %s in the checkpoint, now %s",
+                      changed.length ? ";" : "", row->section, row->key,
+                      pt_show(then, shown[0], sizeof shown[0]),
+                      pt_show(now, shown[1], sizeof shown[1]));
+    }
+    PT_TRY_GOTO(free_all, changed.status);
+    if (changed.length > 0)
+        pt_log_root(PT_LOG_INFO, "options that change the result differ:%s",
+                    changed.data);
+free_all:
+    pt_free(changed.data);
+    free_archive(&archive);
+    return status;
+}
+
+/* ---- Weights alone ------------------------------------------------------------------------- */
+
+/* Of the model, but no matter of its weights. */
+static bool is_of_training(pt_option_id_t id)
+{
+    return id == ID(model, preset) || id == ID(model, config_json) ||
+           id == ID(model, dropout) || id == ID(model, init_std);
+}
+
+/* People change these on purpose, to train on with longer sequences for one. */
+static bool may_differ(pt_option_id_t id)
+{
+    return id == ID(model, max_positions) || id == ID(model, norm_eps) ||
+           id == ID(model, rotary_base);
+}
+
+/* What names and shapes of tensors tell, whatever the archive says. */
+static bool is_seen(pt_option_id_t id)
+{
+    return id != ID(model, heads) && id != ID(model, kv_heads) &&
+           id != ID(model, head_dim) && id != ID(model, norm_eps) &&
+           id != ID(model, rotary_base) && id != ID(model, rotary_fraction) &&
+           id != ID(model, max_positions);
+}
+
+typedef struct comparison {
+    pt_string_t wrong, other, unsaid;
+} comparison_t;
+
+static void compare_model(const archive_t *archive, comparison_t *out)
+{
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
+        pt_option_id_t id = (pt_option_id_t)i;
+        const pt_option_t *row = pt_option(id);
+
+        if (strcmp(row->section, "model") != 0 || is_of_training(id))
+            continue;
+        if (!pt_model_is_given(archive->then, id)) {
+            if (pt_model_is_given(archive->now, id) && !is_seen(id))
+                pt_string_add(&out->unsaid, "%s model.%s",
+                              out->unsaid.length ? "," : "", row->key);
+        } else if (!is_same(archive->now, archive->then, row)) {
+            list_difference(archive, row, may_differ(id) ? &out->other : &out->wrong);
+        }
+    }
+}
+
+pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
+                                  const char *path)
+{
+    comparison_t found = {{0}, {0}, {0}};
+    archive_t archive;
+    pt_status_t status;
+
+    PT_TRY_GOTO(free_all, read_archive(archived_ini, path, config, &archive));
+    compare_model(&archive, &found);
+    PT_TRY_GOTO(free_all, found.wrong.status);
+    PT_TRY_GOTO(free_all, found.other.status);
+    PT_TRY_GOTO(free_all, found.unsaid.status);
+    if (found.unsaid.length > 0)
+        pt_log_root(PT_LOG_WARN,
+                    "%s does not say%s of its model, and shapes do not tell: those of "
+                    "this run are taken",
+                    path, found.unsaid.data);
+    if (found.wrong.length > 0)
+        status = PT_FAIL_COMMON(PT_CONFIG,
+                                "%s holds weights of another model:%s\ngive the model "
+                                "of the checkpoint (penta inspect FILE --config)",
+                                path, found.wrong.data);
+    else if (found.other.length > 0)
+        pt_log_root(PT_LOG_WARN, "the weights of %s were trained with other values:%s",
+                    path, found.other.data);
+free_all:
+    pt_free(found.unsaid.data);
+    pt_free(found.other.data);
+    pt_free(found.wrong.data);
+    free_archive(&archive);
+    return status;
+}
