@@ -33,6 +33,10 @@ tap_fails() { # NAME STATUS COMMAND...
     tap_result $((status != wanted)) "$name"
 }
 
+tap_milliseconds() { # of the clock
+    date +%s%3N
+}
+
 tap_ranks_alive() { # pids of the program at work in this folder
     local p exe
     exe=$(readlink -f "$PENTA")

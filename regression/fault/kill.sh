@@ -29,11 +29,11 @@ begin_run() { # ARGUMENT...: the same in the background; $job is mpiexec
 
 # A run that does not end by itself within the time is ended here, and that is a failure.
 end_run() { # SECONDS: sets $status and $took (milliseconds)
-    local began=${EPOCHREALTIME/./}
+    local began=$(tap_milliseconds)
     { timeout "$1" tail -s 0.02 --pid="$job" -f /dev/null || kill -9 "$job"; } 2>/dev/null
     wait "$job" 2>/dev/null
     status=$?
-    took=$(((${EPOCHREALTIME/./} - began) / 1000))
+    took=$(($(tap_milliseconds) - began))
 }
 
 none_left() {
@@ -82,9 +82,9 @@ flip() { # FILE OFFSET
 }
 
 seq -f 'line %g of the corpus, with some words in it' 1 4000 >corpus.txt
-begun=${EPOCHREALTIME/./}
+begun=$(tap_milliseconds)
 tap_ok "an undisturbed run" run_with
-span=$(((${EPOCHREALTIME/./} - begun) / 1000)) # milliseconds
+span=$(($(tap_milliseconds) - begun)) # milliseconds
 reference=$(field run/summary.json digest)
 tap_ok "it has a digest" test -n "$reference"
 

@@ -123,7 +123,7 @@ make_fuzzers >"$scratch/make.log" 2>&1 || {
     tap_done
 }
 for name in $names; do
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
     both "$name" &
 done
 wait

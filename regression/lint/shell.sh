@@ -6,7 +6,7 @@ scan() {
     local script
     (
         cd "$1" || exit
-        { sources regression jobs build-aux -- '*.sh' | grep -v '^build-aux/\(tap-driver\|install\)'
+        { sources regression jobs build-aux -- '*.sh' '*.sbatch' | grep -v '^build-aux/\(tap-driver\|install\)'
           sources bootstrap .ci/run -- bootstrap run; } >"$scratch/scripts"
         while read -r script; do bash -n "$script" 2>&1; done <"$scratch/scripts"
         # SC1090, SC1091: files sourced by variable path. SC2086: flags are meant to be split.

@@ -50,14 +50,15 @@ ratio() { # EXPRESSION of numbers
 }
 
 first_step() { # RANKS KEY=VALUE... : seconds from the launch to the end of step 1
-    local ranks=$1 began=$EPOCHREALTIME ended=
+    local ranks=$1 began ended=
     shift
     rm -rf run
+    began=$(tap_milliseconds)
     while read -r line; do
-        case $line in "step 1/"*) ended=$EPOCHREALTIME ;; esac
+        case $line in "step 1/"*) ended=$(tap_milliseconds) ;; esac
     done < <("$MPIEXEC" -n "$ranks" "$PENTA" train data.path=text train.steps=1 checkpoint.verify=none \
         run.eval_sequences=1 train.sequence=64 train.micro_batch=1 train.global_batch="$ranks" "$@" 2>&1)
-    ratio "${ended:-1e99} - $began"
+    ratio "(${ended:-1e99} - $began) / 1000"
 }
 
 best() { # COMMAND... : the smallest of three numbers
