@@ -82,7 +82,7 @@ find_time_limit() {
     left=$(time_left)
     [ -n "$left" ] || return
     time_total=$((left + SECONDS))
-    if [ "$left" -ge 120 ]; then left=$((left - 60)); else left=$(((left + 1) / 2)); fi
+    if [ "$left" -ge 120 ]; then left=$((left - 60)); else left=$((left / 2 + 1)); fi
     time_limit=$(printf '%02d:%02d:%02d' $((left / 3600)) $((left % 3600 / 60)) $((left % 60)))
 }
 
@@ -142,7 +142,7 @@ noted() { # KEY -> its value in job.state
 
 note() { # VERDICT CODE WHY
     printf '%s\n' "job=${SLURM_JOB_ID-}" "verdict=$1" "exit=$2" "why=$3" "checkpoint=$checkpoint" "tries=$tries" \
-        "cause=$loss" "early=$early" "exclude=$excluded" >"$run_dir/job.state.$$" 2>/dev/null &&
+        "cause=$loss" "early=$early" "exclude=$excluded" 2>/dev/null >"$run_dir/job.state.$$" &&
         mv -f "$run_dir/job.state.$$" "$run_dir/job.state"
 }
 

@@ -7,7 +7,7 @@
 #             or of CONF is taken as it is; else it is RUNS/JOBNAME, in an array RUNS/JOBNAME_TASK
 #   LAUNCH    srun (default), or the mpiexec of the site's MPI; LAUNCH_OPTIONS: words for either
 #   PAUSE     seconds before Slurm is asked again, when it does not answer; default 5
-#   BACKOFF   seconds before the first retry of a lost run, twice as many before the second; default 60
+#   BACKOFF   seconds before the first retry of a lost run, twice as many before the second; default 20
 #   LEAD      seconds between Slurm's signal and the end of the job; default: that of the script
 # bash 4.2 is enough.
 # shellcheck disable=SC2034 # variables that ask.sh and lost.sh read
@@ -59,6 +59,9 @@ find_run_dir() { # ARGUMENT...
         case $name in . | ..) name=_$name ;; esac
         run_dir=${RUNS:-runs}/$name${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
         run_dir_argument=run.dir=$run_dir
+    elif [ -z "$run_dir" ]; then
+        say "run.dir is empty: a run needs a directory" >&2
+        exit 2
     fi
     if [ "${run_dir%%/*}" = '~' ]; then run_dir=${HOME-}${run_dir#'~'}; fi # if penta does so
 }
@@ -165,7 +168,7 @@ end() { # CODE WHY
 
 # Back into the queue, or on to the next link.
 again() { # CODE WHY
-    local wait=$((tries * ${BACKOFF:-60}))
+    local wait=$((tries * ${BACKOFF:-20}))
     note again "$1" "$2"
     if [ -n "${CHAIN-}" ]; then
         say "$2: the next link of the chain goes on"
@@ -288,7 +291,7 @@ decide() {
 }
 
 job() {
-    scratch=$(mktemp -d "${TMPDIR:-/tmp}/penta-job.XXXXXX") || exit 1
+    scratch=$(mktemp -d "${TMPDIR:-/tmp}/penta-job.XXXXXX" 2>/dev/null || mktemp -d /tmp/penta-job.XXXXXX) || exit 1
     trap 'rm -rf "$scratch"' EXIT
     : >"$scratch/said"
     launcher_code=0 lead=$(signal_lead)

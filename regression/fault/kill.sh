@@ -29,7 +29,8 @@ begin_run() { # ARGUMENT...: the same in the background; $job is mpiexec
 
 # A run that does not end by itself within the time is ended here, and that is a failure.
 end_run() { # SECONDS: sets $status and $took (milliseconds)
-    local began=$(tap_milliseconds)
+    local began
+    began=$(tap_milliseconds)
     { timeout "$1" tail -s 0.02 --pid="$job" -f /dev/null || kill -9 "$job"; } 2>/dev/null
     wait "$job" 2>/dev/null
     status=$?

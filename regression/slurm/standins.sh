@@ -171,11 +171,17 @@ rm -rf "my runs"
 fresh
 tap_ok "no PENTA_HOME, no SLURM_SUBMIT_DIR: code 2" test "$(env -u SLURM_SUBMIT_DIR -u PENTA_HOME bash "$home/jobs/slurm/one-node.sbatch" >out 2>&1; echo $?)" = 2
 tap_ok "... and says so" said "set PENTA_HOME"
+fresh
+scene <<<'status 0'
+begin TMPDIR=/no/such/folder
+stays "no TMPDIR" 0 "^job: finished"
+begin run.dir=
+stays "an empty run.dir" 2 "run.dir is empty"
 begin PENTA=/no/such/penta
 stays "no program" 2 "set PENTA to it"
 
 # ---- The time that is left ----
-for case in 50=00:00:25 1:59=00:01:00 2:00=00:01:00 59:00=00:58:00 1:00:00=00:59:00 2-03:04:05=51:03:05 UNLIMITED= INVALID= NOT_SET= \
+for case in 0:00=00:00:01 50=00:00:26 1:59=00:01:00 2:00=00:01:00 59:00=00:58:00 1:00:00=00:59:00 2-03:04:05=51:03:05 UNLIMITED= INVALID= NOT_SET= \
     'INVALID'$'\n''30:00'$'\n''20:00=00:19:00'; do
     fresh
     scene <<<'status 0'
