@@ -138,8 +138,21 @@ start() { # ARGUMENT...
     if [ -n "$run_dir_argument" ]; then set -- "$@" "$run_dir_argument"; fi
     is_number "$threads" || threads=${SLURM_CPUS_PER_TASK:-1}
     export OMP_NUM_THREADS=$threads OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
-    unset SLURM_EXPORT_ENV # of sbatch --export: srun would hand the ranks none of this
+    forget_outer_job
     start_with "${LAUNCH:-srun}" "$penta" train "$@"
+}
+
+# Variables of the shell that called sbatch, if that ran under another launcher: what pins to CPUs there, and
+# what tells MPI of ranks. And that of sbatch --export, by which srun would hand the ranks nothing of ours.
+forget_outer_job() {
+    local name
+    unset SLURM_EXPORT_ENV SLURM_PTY_PORT
+    for name in $(compgen -e); do
+        case $name in
+        SLURM_CPU_BIND* | SLURM_MEM_BIND*) case ${!name} in *mask_* | *map_* | 0x*) unset "$name" ;; esac ;;
+        PMI_* | PMIX_* | OMPI_COMM_WORLD_*) unset "$name" ;;
+        esac
+    done
 }
 
 start_with() { # LAUNCHER COMMAND...
@@ -148,7 +161,8 @@ start_with() { # LAUNCHER COMMAND...
     case ${launcher##*/} in
     srun*)
         if is_number "${SLURM_HET_SIZE-}"; then set -- "--het-group=0-$((SLURM_HET_SIZE - 1))" "$@"; fi
-        launch "$launcher" --kill-on-bad-exit=1 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" ${LAUNCH_OPTIONS-} "$@"
+        if [ -n "${SLURM_CPUS_PER_TASK-}" ]; then set -- --cpus-per-task="$SLURM_CPUS_PER_TASK" "$@"; fi
+        launch "$launcher" --kill-on-bad-exit=1 ${LAUNCH_OPTIONS-} "$@"
         ;;
     *)
         if is_number "$ranks"; then set -- -n "$ranks" "$@"; fi
@@ -213,6 +227,7 @@ after_stop() { # code 75: saved and stopped
     case $reason in
     stop_file | stop_step) end 75 "stopped after step $step as asked ($reason): not put back into the queue" ;;
     esac
+    if [ "$reason" = signal ]; then usr1=${usr1:-$SECONDS}; fi # --signal without B: goes to the ranks
     early=$(noted early)
     if is_signal_early; then early=$((${early:-0} + 1)); else early=0; fi
     if [ "$checkpoint" != "$checkpoint_before" ]; then

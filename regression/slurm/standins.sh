@@ -180,6 +180,14 @@ stays "an empty run.dir" 2 "run.dir is empty"
 begin PENTA=/no/such/penta
 stays "no program" 2 "set PENTA to it"
 
+fresh
+scene <<<'env >environment; status 0'
+begin SLURM_CPU_BIND=quiet,mask_cpu:0x1 SLURM_CPU_BIND_LIST=0x1 SLURM_CPU_BIND_TYPE=mask_cpu: PMI_SIZE=4 PMI_RANK=1 OMPI_COMM_WORLD_SIZE=9 \
+    SLURM_MEM_BIND=quiet
+tap_ok "nothing is left of the job that sbatch was called in" test "$(grep -cE '^(SLURM_CPU_BIND|PMI|OMPI)' environment)" = 0
+tap_ok "... but what was asked for" grep -q SLURM_MEM_BIND=quiet environment
+rm -f environment
+
 # ---- The time that is left ----
 for case in 0:00=00:00:01 50=00:00:26 1:59=00:01:00 2:00=00:01:00 59:00=00:58:00 1:00:00=00:59:00 2-03:04:05=51:03:05 UNLIMITED= INVALID= NOT_SET= \
     'INVALID'$'\n''30:00'$'\n''20:00=00:19:00'; do
@@ -278,6 +286,15 @@ while [ $turn -lt 9 ]; do
 done
 tap_ok "a step before each signal: ends ($turn starts)" test $turn -eq 4
 stays "a step before each signal" 1 "a longer --time is needed"
+fresh
+turn=0
+while [ $turn -lt 9 ]; do
+    turn=$((turn + 1))
+    scene <<<"checkpoint $turn; status 75 '\"signal\"' $turn; exit 75"
+    begin LEFT=1:40
+    not_called && break
+done
+tap_ok "... and the signal goes to the ranks alone: ends ($turn starts)" test $turn -eq 4
 fresh
 for turn in 1 2 3 4 5 6; do
     scene <<<"usr1; checkpoint $turn; status 75 '\"signal\"' $turn; exit 75"
