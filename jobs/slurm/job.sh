@@ -6,7 +6,8 @@
 #   RUNS      folder of run directories; default: runs. A run.dir of the arguments, of PENTA_RUN_DIR
 #             or of CONF is taken as it is; else it is RUNS/JOBNAME, in an array RUNS/JOBNAME_TASK
 #   LAUNCH    srun (default), or the mpiexec of the site's MPI; LAUNCH_OPTIONS: words for either
-#   PAUSE     seconds before Slurm is asked again, when it does not answer; default 5
+#   PAUSE     seconds before Slurm is asked again, when it does not answer; default 5. Three times as long
+#             after Slurm's signal the run is signalled again, if it is still at work
 #   BACKOFF   seconds before the first retry of a lost run, twice as many before the second; default 20
 #   LEAD      seconds between Slurm's signal and the end of the job; default: that of the script
 # bash 4.2 is enough.
@@ -16,9 +17,20 @@ set -u
 # Slurm signals the batch shell alone (--signal=B:USR1@...), at any moment: nothing below may end by
 # it. TERM comes when Slurm ends the job: then it must not come back. CONT is not trapped, as bash
 # may lose one of two signals that come at once.
-pid='' usr1=${usr1-} term=''
+pid='' usr1=${usr1-} term='' repeater=''
 on_signal() { # USR1 or TERM: the run is asked to save and stop
-    if [ -n "$pid" ]; then kill -USR1 "$pid" 2>/dev/null; fi
+    [ -n "$pid" ] || return
+    kill -USR1 "$pid" 2>/dev/null
+    if [ -z "$repeater" ]; then repeat_signal & repeater=$!; fi
+}
+# A launcher that is just starting its ranks may lose a signal.
+repeat_signal() {
+    local every=$((3 * ${PAUSE:-5})) last=$SECONDS
+    trap - USR1 TERM
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.5
+        if [ $((SECONDS - last)) -ge $every ]; then last=$SECONDS; kill -USR1 "$pid" 2>/dev/null; fi
+    done
 }
 trap 'usr1=${usr1:-$SECONDS}; on_signal' USR1
 trap 'term=1; on_signal' TERM
@@ -121,6 +133,7 @@ launch() { # COMMAND...
     code=$?
     if [ $code -ne 127 ]; then launcher_code=$code; fi
     pid=''
+    if [ -n "$repeater" ]; then kill "$repeater" 2>/dev/null; fi
     await_end $tee_pid
 }
 

@@ -244,6 +244,10 @@ scene <<<'echo stopped >stopped; trap "checkpoint 5; status 75 \"\\\"signal\\\"\
 begin
 requeues "USR1 while the run is at work"
 fresh
+scene <<<'heard=0; trap "heard=\$((heard + 1))" USR1; usr1; for i in $(seq 100); do [ $heard -lt 3 ] || break; /bin/sleep 0.05; done; checkpoint 5; status 75 "\"signal\"" $heard; exit 75'
+begin
+tap_ok "USR1 that the launcher loses is sent again" said "stopped after step [3-9]"
+fresh
 scene <<<'exit 99'
 cat >busy <<'S'
 parent() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
