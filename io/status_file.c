@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STATUS_BYTES = 1 << 14, PATH_BYTES = 4352 };
+enum { PATH_BYTES = 4352 };
 
 /* A message may quote bytes of a damaged file, which are no UTF-8. */
 static json_t *json_text(const char *text)
@@ -112,27 +112,30 @@ static bool write_end(const char *directory, const char *text)
     return status == PT_OK;
 }
 
+bool pt_status_text(const pt_run_status_t *what, char text[PT_STATUS_BYTES])
+{
+    json_t *object = describe(what);
+    size_t size = json_dumpb(object, text, PT_STATUS_BYTES - 2, JSON_INDENT(2));
+
+    json_decref(object);
+    if (size == 0 || size > PT_STATUS_BYTES - 2)
+        return false;
+    text[size] = '\n';
+    text[size + 1] = '\0';
+    return true;
+}
+
 bool pt_status_write(const char *path, const pt_run_status_t *what)
 {
     pt_error_t record = *pt_error_last();
-    char text[STATUS_BYTES];
+    char text[PT_STATUS_BYTES];
     struct stat info;
 
     if (stat(path, &info) != 0)
         return false;
-    if (!S_ISDIR(info.st_mode)) {
-        errno = ENOTDIR;
+    errno = S_ISDIR(info.st_mode) ? ENOMEM : ENOTDIR;
+    if (!S_ISDIR(info.st_mode) || !pt_status_text(what, text))
         return false;
-    }
-    json_t *object = describe(what);
-    size_t size = json_dumpb(object, text, sizeof text - 2, JSON_INDENT(2));
-    json_decref(object);
-    if (size == 0 || size > sizeof text - 2) {
-        errno = ENOMEM;
-        return false;
-    }
-    text[size] = '\n';
-    text[size + 1] = '\0';
     bool done = what->is_running ? write_beat(path, text) : write_end(path, text);
     int error = errno;
     /* A failure here must not hide the one being reported. */

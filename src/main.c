@@ -2,11 +2,16 @@
 #include "penta/cmd.h"
 #include "penta/fault.h"
 #include "penta/log.h"
+#include "penta/text.h"
+#include "penta/train.h"
 
+#include <limits.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static void tell_log(int rank, int size)
@@ -54,8 +59,48 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     return code;
 }
 
+/* ---- signals, and the beginning ----------------------------------------------------------------- */
+
+static bool hangup_is_ignored; /* by nohup, say */
+
+/* Before the constructors of the libraries, of which UCX's takes SIGHUP for itself. A run is asked politely
+ * from its first moment on; other commands are ended by a signal as ever. */
+static void enter(int argc, char **argv, char **environment)
+{
+    struct sigaction hangup;
+    (void)environment;
+    if (argc > 1 && strcmp(argv[1], "train") == 0)
+        pt_stop_hold();
+    hangup_is_ignored =
+        sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+}
+__attribute__((section(".preinit_array"),
+               used)) static void (*const preinit)(int, char **, char **) = enter;
+
+static int launcher = -1; /* hydra's proxy */
+
+static void find_launcher(void)
+{
+    const char *text = getenv("PMI_FD");
+    int64_t fd;
+    if (text && pt_text_int(text, &fd) && fd >= 0 && fd < INT_MAX)
+        launcher = (int)fd;
+}
+
+/* From a handler. hydra's mpiexec takes the code from this line, as MPI_Abort sends it; without, it would answer
+ * the 9 of the ranks it kills. */
+static void leave(int exit_code)
+{
+    char line[64];
+    int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", exit_code);
+    if (launcher >= 0 && write(launcher, line, (size_t)length) == length)
+        (void)sleep(1); /* to be killed */
+    _exit(exit_code);
+}
+
 /* Threads that spin at barriers take whole time slices from those they wait for wherever cores are
- * shared. The OpenMP library reads its policy before main: say it, and begin again. */
+ * shared. The OpenMP library reads its policy before main: say it, and begin again. Signals that were
+ * held stay so. */
 static void wait_passively(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") == NULL &&
@@ -67,11 +112,18 @@ int main(int argc, char **argv)
 {
     pt_status_t status;
     pt_wire_t *wire = NULL;
+    signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
     wait_passively(argv);
+    prctl(
+        PR_SET_NAME,
+        "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
     signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
     tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */
+    find_launcher();
+    if (strcmp(argv[1], "train") == 0)
+        pt_stop_install(leave, hangup_is_ignored);
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || pt_fault_init() != PT_OK)
         return finish(PT_CONFIG, NULL);

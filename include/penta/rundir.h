@@ -43,6 +43,9 @@ typedef struct pt_run_status {
     int64_t ranks;
     double started; /* pt_clock_wall when the run began */
 } pt_run_status_t;
+enum { PT_STATUS_BYTES = 1 << 14 };
+/* The text of such a file; false: it does not fit. */
+bool pt_status_text(const pt_run_status_t *what, char text[PT_STATUS_BYTES]);
 /* status.json in directory `path`: doc/formats/rundir.md. Works on any rank and without an open run
  * directory (a missing directory is not made: silently nothing). The heartbeat is renamed into place
  * without fsync and allocates nothing with pt_alloc; the end is durable. False: it could not be written,

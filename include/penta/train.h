@@ -68,6 +68,11 @@ typedef struct pt_trainer {
  * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
 pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
                               pt_trainer_kind_t kind, pt_trainer_t *out);
+/* The same in two parts. Between them the run is known to be possible, no memory is placed, and a caller may
+ * open its files; on failure of the second everything is undone as well. */
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+                               pt_trainer_kind_t kind, pt_trainer_t *out);
+pt_status_t pt_trainer_place(pt_trainer_t *trainer, pt_trainer_kind_t kind);
 void pt_trainer_destroy(pt_trainer_t *trainer);
 
 typedef struct pt_step_result {
@@ -142,9 +147,22 @@ typedef struct pt_train_result {
 pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
                          pt_train_result_t *result);
 
-/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2. A SIGINT when it is set already:
- * ABORTED, within a micro-batch. */
-void pt_stop_install(void);
+/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP.
+ *
+ * In the loop a SIGINT when it is set already means ABORTED, within a micro-batch. Before the loop the ranks
+ * agree between the stages of set-up; a second signal of any kind, or 20 s after the first one, ends the
+ * process by `leave`: whatever set-up waits for may never come. */
+typedef void (*pt_stop_leave_fn)(int exit_code); /* safe in a handler; does not return */
+/* Blocks these signals: one that comes before pt_stop_install waits for it, also across exec. */
+void pt_stop_hold(void);
+/* `leave` NULL: the process is never ended. hangup_is_ignored: SIGHUP stays as it is. Unblocks them. */
+void pt_stop_install(pt_stop_leave_fn leave, bool hangup_is_ignored);
+/* What a run tells before its loop: the code to leave with (130 unless told), and, on rank 0, the text that
+ * then replaces the file `path`. */
+void pt_stop_set_exit_code(int code);
+void pt_stop_set_last_words(const char *path, const char *text);
+/* From here on signals do not end the process. */
+void pt_stop_enter_loop(void);
 void pt_stop_request(void);
 int pt_stop_requested(void); /* number of requests */
 /* The first signal, and when it came in seconds since 1970; false: none came. */

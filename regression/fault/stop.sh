@@ -101,4 +101,101 @@ run_with "train.steps=$((step + 2))"
 tap_ok "finished: 0" test $status -eq 0
 tap_ok "finished: no reason" field_is reason null
 tap_ok "finished: code" field_is code 0
+
+# ---- Before the loop ----
+# From the moment on when the process can hear it, a signal is heard: it never just kills.
+hears() { # PID: is SIGTERM held or handled?
+    local mask
+    for mask in $(sed -n 's/^Sig\(Blk\|Cgt\):[[:space:]]*//p' "/proc/$1/status" 2>/dev/null); do
+        if ((0x$mask >> 14 & 1)); then return 0; fi
+    done
+    return 1
+}
+asked_early() { # SECONDS after it hears: what is wrong, in words
+    rm -rf run
+    # shellcheck disable=SC2086 # words
+    "$PENTA" train $base >out 2>err </dev/null &
+    job=$!
+    until hears $job; do :; done
+    sleep "$1"
+    kill -TERM $job
+    end_run 20
+    case $status in
+    130) [ ! -e run/status.json ] || field_is code 130 ;;
+    75) field_is code 75 ;;
+    *) echo "status $status" ;;
+    esac
+    grep -q 'SIGTERM, heard at .* on rank 0' err || echo "nothing said"
+}
+bad=0
+for delay in 0 0 0 0 0.005 0.01 0.015 0.02 0.025 0.03 0.04 0.05 0.07 0.1 0.15 0.2; do
+    why=$(asked_early $delay)
+    [ -z "$why" ] || { echo "# after $delay s: $why"; bad=$((bad + 1)); }
+done
+tap_ok "asked at any moment, it says so and ends with 130 or 75" test $bad -eq 0
+
+in_set_up() { field_is code null && field_is phase set-up; }
+begun=$SECONDS
+rm -rf run
+PENTA_FAULT='train.setup:*:*:sleep' begin_run
+tap_ok "set-up: the heartbeat says so" wait_for 20 in_set_up
+kill -TERM $job
+sleep 0.2
+kill -TERM $job
+end_run 20
+tap_ok "two signals in set-up: 130 (mpiexec: $status)" test $status -eq 130
+tap_ok "two signals in set-up: status.json" field_is code 130
+tap_ok "two signals in set-up: reason" field_is reason signal
+tap_ok "two signals in set-up: one message" test "$(grep -c '^penta: asked to stop' err)" -eq 1
+tap_ok "two signals in set-up: none left" none_left
+tap_ok "two signals in set-up: at once" test $((SECONDS - begun)) -lt 15
+
+# A rank that does not answer: nobody waits for it longer than 20 seconds. There is a checkpoint: 75.
+rm -rf run
+run_with run.stop_step=2
+tap_ok "a checkpoint to go on from" field_is checkpoint_step 2
+PENTA_FAULT='train.setup:1:*:sleep' begin_run
+wait_for 20 in_set_up
+kill -TERM $job
+begun=$SECONDS
+end_run 40
+tap_ok "a rank that hangs in set-up: 75 (mpiexec: $status)" test $status -eq 75
+tap_ok "a rank that hangs in set-up: after 20 s ($((SECONDS - begun)))" \
+    test $((SECONDS - begun)) -ge 19 -a $((SECONDS - begun)) -le 25
+tap_ok "a rank that hangs in set-up: status.json" field_is code 75
+tap_ok "a rank that hangs in set-up: reason" field_is reason signal
+tap_ok "a rank that hangs in set-up: none left" none_left
+
+# Set-up goes on while the ranks agree to end, and the checkpoint stays what it was.
+PENTA_FAULT='train.setup:2:*:slow' begin_run
+wait_for 20 in_set_up
+kill -TERM $job
+end_run 20
+tap_ok "one signal in set-up: status.json" field_is code 75
+tap_ok "one signal in set-up: message" field_has message 'SIGTERM, heard .*before the first step'
+tap_ok "one signal in set-up: no step was done" field_is checkpoint_step 2
+tap_ok "one signal in set-up: none left" none_left
+
+# The process has a name, and other signals than those of a user mean the same.
+rm -rf run
+# shellcheck disable=SC2086 # words
+"$PENTA" train $base >out 2>err </dev/null &
+job=$!
+wait_for 20 has_step 3
+tap_ok "its name is penta" test "$(cat /proc/$job/comm)" = penta
+kill -HUP $job
+end_run 20
+tap_ok "SIGHUP: 75" test $status -eq 75
+stopped_by SIGHUP signal "SIGHUP, $heard 0"
+# shellcheck disable=SC2086 # words
+(trap '' HUP && exec "$PENTA" train $base >out 2>err </dev/null) &
+job=$!
+wait_for 20 has_step "$(($(field step) + 3))"
+kill -HUP $job
+sleep 0.5
+tap_ok "SIGHUP under nohup: it stays" kill -0 $job
+kill -XCPU $job
+end_run 20
+stopped_by SIGXCPU signal "SIGXCPU, $heard 0"
+
 tap_done

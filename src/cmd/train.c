@@ -10,7 +10,6 @@ static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
     PT_TRY(PT_NEW("configuration", 1, &config));
     PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
     pt_log_set_level((pt_log_level_t)config->run.log_level);
-    pt_stop_install();
     status = pt_train_run(config, wire, NULL);
 done:
     pt_free(config);
@@ -22,8 +21,9 @@ const pt_command_t pt_command_train = {
     .arguments = "[CONF] [section.key=value ...]",
     .summary = "Trains a model, or goes on from the newest checkpoint of run.dir",
     .details = "Run it on several ranks: mpiexec -n 4 penta train CONF. SIGTERM, "
-               "SIGINT, SIGUSR1, SIGUSR2, a\n"
-               "file named 'stop' in run.dir and run.time_limit make it save and stop "
+               "SIGINT, SIGUSR1, SIGUSR2,\n"
+               "SIGHUP, SIGXCPU, a file named 'stop' in run.dir and run.time_limit "
+               "make it save and stop\n"
                "with exit code 75:\n"
                "submit it again and it goes on, on any number of ranks. The outcome is "
                "in status.json,\n"

@@ -4,6 +4,7 @@
 #include "src/train/run.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static const double beat_sec = 30, changed_sec = 2;
@@ -32,13 +33,32 @@ pt_run_status_t run_status(const run_t *run)
     };
 }
 
+/* Should a signal end this process before the loop. */
+static void leave_last_words(const run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 16], text[PT_STATUS_BYTES];
+    pt_run_status_t what = run_status(run);
+    what.status = run->found_step >= 0 ? PT_STOPPED : PT_ABORTED;
+    what.reason = "signal";
+    what.message =
+        "ended by a second signal, or 20 s after the first one, before the first "
+        "step of this start";
+    snprintf(path, sizeof path, "%s/status.json", run->config->run.dir);
+    if (pt_status_text(&what, text))
+        pt_stop_set_last_words(path, text);
+}
+
 static void beat_now(run_t *run, double now)
 {
     pt_run_status_t what = run_status(run);
     what.is_running = true;
     run->beat_sec = now;
     run->beat_phase = shown(pt_log_where()->phase);
-    if (!run_is_owner(run) || pt_status_write(run->config->run.dir, &what))
+    if (!run_is_owner(run))
+        return;
+    if (!run->in_loop)
+        leave_last_words(run);
+    if (pt_status_write(run->config->run.dir, &what))
         return;
     if (!run->beat_warned)
         pt_log_root(PT_LOG_WARN,

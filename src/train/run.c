@@ -1,5 +1,6 @@
 #include "penta/alloc.h"
 #include "penta/clock.h"
+#include "penta/fault.h"
 #include "penta/log.h"
 #include "src/train/run.h"
 
@@ -172,38 +173,63 @@ static pt_status_t make_losses(run_t *run)
     return PT_OK;
 }
 
-static pt_status_t begin(run_t *run, pt_wire_t *wire)
+/* Every rank knows what there is to go on from, should it be stopped before the loop. */
+static pt_status_t enter_directory(run_t *run)
 {
-    char directory[PT_CONFIG_TEXT + 16];
+    pt_comm_t *world = run->trainer.mesh.world;
+    pt_status_t status = run->root ? open_directory(run) : PT_OK;
+    PT_TRY(pt_comm_agree(world, status, false));
+    PT_TRY(pt_comm_max_int64(world, &run->found_step, 1));
+    run->opened = true;
+    if (run->found_step >= 0)
+        pt_stop_set_exit_code(pt_status_exit_code(PT_STOPPED));
+    run_beat(run);
+    return PT_OK;
+}
+
+static pt_status_t prepare(run_t *run, pt_wire_t *wire)
+{
     pt_trainer_t *t = &run->trainer;
-    pt_status_t status = PT_OK;
-    PT_TRY(pt_trainer_create(run->config, wire, PT_TRAINER_RUN, t));
-    status = make_losses(run);
-    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_trainer_prepare(run->config, wire, PT_TRAINER_RUN, t));
+    PT_TRY(pt_comm_agree(t->mesh.world, make_losses(run), false));
     run->root = pt_comm_rank(t->mesh.world) == 0;
     run->terminal = run->root && isatty(STDOUT_FILENO);
     t->tick = run_beat;
     t->tick_self = run;
-    if (run->root)
-        status = open_directory(run);
-    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
-    run->opened = true;
-    run_beat(run);
-    PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
+    PT_TRY(enter_directory(run));
+    (void)pt_fault("train.setup");
+    PT_TRY(stop_before_loop(run));
+    PT_TRY(pt_trainer_place(t, PT_TRAINER_RUN));
+    return stop_before_loop(run);
+}
+
+/* Weights of the newest checkpoint, or those to begin with. */
+static pt_status_t load(run_t *run)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    pt_trainer_t *t = &run->trainer;
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
     run->loss = run->resumed.path[0] ? run->resumed.loss : NAN;
     run->first_step = t->step;
-    if (run->resumed.path[0]) {
-        run->saved_step = t->step;
-        PT_TRY(pt_train_digest(t, &run->digest));
-    } else {
-        PT_TRY(pt_train_init_from(t, &run->initial));
-    }
-    if (run->root)
-        status = open_records(run);
+    if (!run->resumed.path[0])
+        return pt_train_init_from(t, &run->initial);
+    run->saved_step = t->step;
+    return pt_train_digest(t, &run->digest);
+}
+
+static pt_status_t begin(run_t *run, pt_wire_t *wire)
+{
+    pt_trainer_t *t = &run->trainer;
+    PT_TRY(prepare(run, wire));
+    PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
+    PT_TRY(load(run));
+    pt_status_t status = run->root ? open_records(run) : PT_OK;
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     report_header(run);
+    PT_TRY(stop_before_loop(run));
+    pt_stop_enter_loop();
+    run->in_loop = true;
     return PT_OK;
 }
 
@@ -254,7 +280,7 @@ static void write_status(run_t *run, pt_status_t status)
         return;
     what.status = status;
     what.message = error->status ? error->text : run->why;
-    what.reason = status == PT_STOPPED ? stop_reason_word(run) : NULL;
+    what.reason = error->status == PT_OK ? stop_reason_word(run) : NULL;
     (void)pt_status_write(run->config->run.dir, &what);
 }
 

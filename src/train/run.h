@@ -38,6 +38,7 @@ typedef struct run {
     int64_t saved_step; /* of the newest durable checkpoint, -1 none */
     uint64_t digest;    /* of that one */
     double start_sec;   /* clock when the run began */
+    bool in_loop;       /* set-up is over */
     bool in_step;
     double step_start_sec; /* clock when the step began, while in_step */
     double train_sec;      /* in steps, the first apart */
@@ -59,6 +60,8 @@ bool is_due(int64_t every, int64_t step);
 bool stop_is_wanted(void *run);
 /* The ranks have agreed to stop: fills `reason` and `why` on all of them, and logs. Collective. */
 pt_status_t stop_explain(run_t *run);
+/* Agreement before the loop: has a signal come? STOPPED where a checkpoint exists, else ABORTED. Collective. */
+pt_status_t stop_before_loop(run_t *run);
 /* "signal", "time_limit" ...; NULL: not stopped. */
 const char *stop_reason_word(const run_t *run);
 /* The stop file has done its work: the next start goes on. */

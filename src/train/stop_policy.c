@@ -89,7 +89,7 @@ static const char *signal_name(int number)
     }
 }
 
-static void explain_signal(pt_text_t *text)
+static void explain_signal(const run_t *run, pt_text_t *text)
 {
     int number;
     double wall;
@@ -98,16 +98,17 @@ static void explain_signal(pt_text_t *text)
         pt_text_add(text, "stopped by a request of the program");
         return;
     }
-    pt_text_add(text, "stopped by %s, heard at %s on rank %d (host %s)",
+    pt_text_add(text, "stopped by %s, heard at %s on rank %d (host %s)%s",
                 signal_name(number), pt_clock_iso_at(wall, time, sizeof time),
-                pt_log_rank(), pt_log_host());
+                pt_log_rank(), pt_log_host(),
+                run->in_loop ? "" : ", before the first step of this start");
 }
 
 static void explain(const run_t *run, stop_reason_t reason, char *why, size_t size)
 {
     pt_text_t text = pt_text_init(why, size);
     switch (reason) {
-    case STOP_SIGNAL: explain_signal(&text); break;
+    case STOP_SIGNAL: explain_signal(run, &text); break;
     case STOP_TIME_LIMIT:
         pt_text_add(&text,
                     "stopped by run.time_limit=%s: it leaves no time for another step "
@@ -154,4 +155,16 @@ pt_status_t stop_explain(run_t *run)
                                    sizeof run->why));
     pt_log_root(PT_LOG_INFO, "the run ends early: %s", run->why);
     return PT_OK;
+}
+
+pt_status_t stop_before_loop(run_t *run)
+{
+    int64_t asked = pt_stop_requested() > 0;
+    run_beat(run);
+    run->wants[STOP_SIGNAL] = asked;
+    PT_TRY(pt_comm_exchange(run->trainer.mesh.world, NULL, 0, &asked, 1, PT_OK));
+    if (asked == 0)
+        return PT_OK;
+    PT_TRY(stop_explain(run));
+    return run->found_step >= 0 ? PT_STOPPED : PT_ABORTED;
 }

@@ -276,10 +276,12 @@ static pt_status_t fill(pt_trainer_t *t)
 /* Each replica draws its shard, so that many ranks need no longer than one. Collective. */
 static pt_status_t draw_weights(pt_trainer_t *t)
 {
-    for (int b = 0; b < pt_units_buckets(t->units); b++)
+    for (int b = 0; b < pt_units_buckets(t->units); b++) {
         PT_TRY(pt_model_init_bucket(t->model, b,
                                     pt_optim_state(t->optim, PT_STATE_WEIGHT, b),
                                     (uint64_t)t->config->train.seed, t->stream));
+        pt_train_tick(t);
+    }
     return pt_train_gather_states(t, PT_STATE_WEIGHT + 1);
 }
 
@@ -312,8 +314,8 @@ static pt_status_t place_local(pt_trainer_t *t)
     return fill(t);
 }
 
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
-                              pt_trainer_kind_t kind, pt_trainer_t *out)
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+                               pt_trainer_kind_t kind, pt_trainer_t *out)
 {
     pt_status_t status;
     bool quiet = kind == PT_TRAINER_FORECAST; /* the trainer that asked for it speaks */
@@ -330,16 +332,32 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
     if (kind == PT_TRAINER_RUN)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
-    /* Only now: what one rank takes, another would miss when it looks how much there is. */
-    status = place_local(out);
-    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine), status, quiet));
-    PT_TRY_GOTO(fail, draw_weights(out));
-    out->decay_steps =
-        config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     return PT_OK;
 fail:
     pt_trainer_destroy(out);
     return status;
+}
+
+/* Only now: what one rank takes, another would miss when it looks how much there is. */
+pt_status_t pt_trainer_place(pt_trainer_t *t, pt_trainer_kind_t kind)
+{
+    const pt_config_t *c = t->config;
+    pt_status_t status = place_local(t);
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(t->engine), status,
+                                    kind == PT_TRAINER_FORECAST));
+    PT_TRY_GOTO(fail, draw_weights(t));
+    t->decay_steps = c->train.decay_steps ? c->train.decay_steps : c->train.steps;
+    return PT_OK;
+fail:
+    pt_trainer_destroy(t);
+    return status;
+}
+
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+                              pt_trainer_kind_t kind, pt_trainer_t *out)
+{
+    PT_TRY(pt_trainer_prepare(config, wire, kind, out));
+    return pt_trainer_place(out, kind);
 }
 
 void pt_trainer_destroy(pt_trainer_t *t)
