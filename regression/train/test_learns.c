@@ -46,9 +46,10 @@ static void test_learns(const char *name, const char *model)
     pt_free(config);
 }
 
-/* Mean loss of the last 40 of 240 steps. */
-static double late_loss(const char *types)
+/* Mean loss of the last 40 of 120 steps. */
+static double late_loss(const char *types, int seed)
 {
+    enum { RUN = 120, LATE = 40 };
     const char *source = getenv("PENTA_SRCDIR");
     char more[4096];
     pt_trainer_t trainer;
@@ -56,34 +57,42 @@ static double late_loss(const char *types)
     double sum = 0;
 
     snprintf(more, sizeof more,
-             "data.path=%.3000s/LICENSE train.steps=240 train.lr=0.004 train.warmup=20 "
-             "train.sequence=32 train.micro_batch=4 %s",
-             source ? source : ".", types);
+             "data.path=%.3000s/LICENSE train.steps=%d train.lr=0.001 train.warmup=20 "
+             "train.sequence=32 train.micro_batch=4 train.seed=%d %s",
+             source ? source : ".", RUN, seed, types);
     pt_config_t *config = tt_config(TT_LLAMA, more);
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
-    for (int i = 0; i < 240; i++) {
+    for (int i = 0; i < RUN; i++) {
         MUST(pt_train_step(&trainer, NULL, NULL, &step));
-        sum += i >= 200 ? step.loss : 0;
+        sum += i >= RUN - LATE ? step.loss : 0;
     }
     pt_trainer_destroy(&trainer);
     pt_free(config);
-    return sum / 40;
+    return sum / LATE;
 }
 
-/* 16 bits learn real text as fp32 does: its loss is not more than a fiftieth above. */
+/* 16 bits learn real text as fp32 does: over the seeds the loss is not more than 0.3 %, 0.01, above. Any
+ * rounding puts a run on a path of its own, so one run is no measure. At this rate the difference of one
+ * seed from fp32 has a standard deviation of 0.0015, with every type and every kernel of oneDNN, AMX among
+ * them; at 0.004 it is 0.02. Without fp32 masters the loss is 0.06 above. */
 static void test_narrow(void)
 {
+    enum { SEEDS = 4 };
     static const char *const types[] = {
         "train.precision=bf16", "train.precision=fp16",
         "train.precision=bf16 train.grad_dtype=bf16 train.moments_dtype=bf16",
         "train.precision=bf16 parallel.reduce_dtype=bf16"};
-    double single = late_loss("train.precision=fp32");
+    double single = 0;
 
-    tap_all(single < 3, "fp32 learns: loss %.4f", single);
+    for (int seed = 1; seed <= SEEDS; seed++)
+        single += late_loss("train.precision=fp32", seed) / SEEDS;
+    tap_all(single < 3.5, "fp32 learns: mean loss %.4f", single);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        double narrow = late_loss(types[i]);
+        double narrow = 0;
 
-        tap_all(narrow < 1.02 * single, "%s: loss %.4f", types[i], narrow);
+        for (int seed = 1; seed <= SEEDS; seed++)
+            narrow += late_loss(types[i], seed) / SEEDS;
+        tap_all(narrow < 1.003 * single, "%s: mean loss %.4f", types[i], narrow);
     }
 }
 
@@ -94,6 +103,7 @@ int main(int argc, char **argv)
     test_learns("llama", TT_LLAMA "train.precision=fp32 ");
     test_learns("gpt2", TT_GPT2 "train.precision=fp32 ");
     test_learns("qwen", TT_QWEN "train.precision=fp64 ");
-    test_narrow();
+    if (tt.size > 1) /* what one rank does two do as well */
+        test_narrow();
     return tt_finish();
 }
