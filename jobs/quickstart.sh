@@ -63,6 +63,7 @@ compile() {
         make -j"$(nproc)"
     } >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "the build failed: all of it is in $log"; }
     cd "$top"
+    . "$top/jobs/mpiexec-env.sh"
     mpiexec=$(sed -n "s/^MPIEXEC='\(.*\)'$/\1/p" "$build/regression/env.sh")
     echo "    $("$penta" --version)"
 }

@@ -15,7 +15,8 @@
 # (a C test must have a plan, a script may do without). Exit 77 skips.
 #
 # A test runs in an empty folder of its own. It may use PENTA_SRCDIR, PENTA_BUILDDIR, PENTA (the
-# program), MPIEXEC, PENTA_TEST_BACKEND, PENTA_TEST_NP, PENTA_TEST_LEVEL.
+# program), MPIEXEC, PENTA_TEST_MPI (mpich, openmpi or other), PENTA_TEST_BACKEND, PENTA_TEST_NP,
+# PENTA_TEST_LEVEL.
 set -u
 
 PENTA_SRCDIR=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,6 +25,7 @@ PENTA=$PENTA_BUILDDIR/penta
 PENTA_TEST_LEVEL=${PENTA_TEST_LEVEL-full}
 export PENTA_SRCDIR PENTA_BUILDDIR PENTA PENTA_TEST_LEVEL
 . "$PENTA_BUILDDIR/regression/env.sh" || exit 2
+. "$PENTA_SRCDIR/jobs/mpiexec-env.sh" || exit 2
 
 # Tests share few cores: threads that spin would take whole time slices from each other.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS-1} OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}

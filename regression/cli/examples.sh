@@ -8,6 +8,7 @@ mkdir bin work text
 ln -s "$PENTA" bin/penta
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$MPIEXEC" >bin/mpiexec
 chmod +x bin/mpiexec
+export OMPI_MCA_orte_execute_quiet=1 # Open MPI explains at length that 75 is not 0
 export SOURCE=$PENTA_SRCDIR PATH=$PWD/bin:$PATH
 
 # Blocks sh become one script, the output of each in a file; blocks text what should be in it.

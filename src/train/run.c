@@ -173,6 +173,12 @@ static pt_status_t make_losses(run_t *run)
     return PT_OK;
 }
 
+/* Open MPI gives ranks a pseudo-terminal even when its own output is a file; it controls no process. */
+static bool is_terminal(void)
+{
+    return isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) >= 0;
+}
+
 /* Every rank knows what there is to go on from, should it be stopped before the loop. */
 static pt_status_t enter_directory(run_t *run)
 {
@@ -193,7 +199,7 @@ static pt_status_t prepare(run_t *run, pt_wire_t *wire)
     PT_TRY(pt_trainer_prepare(run->config, wire, PT_TRAINER_RUN, t));
     PT_TRY(pt_comm_agree(t->mesh.world, make_losses(run), false));
     run->root = pt_comm_rank(t->mesh.world) == 0;
-    run->terminal = run->root && isatty(STDOUT_FILENO);
+    run->terminal = run->root && is_terminal();
     t->tick = run_beat;
     t->tick_self = run;
     PT_TRY(enter_directory(run));
