@@ -5,6 +5,7 @@
 
 #include "penta/clock.h"
 
+#include <math.h>
 #include <time.h>
 
 enum { BATCHES = 20, POKES = 1000, BARRIERS = 60 };
@@ -24,17 +25,18 @@ static double cpu_sec(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Best of several batches: what it costs when nobody interrupts. */
-static double poke_sec(void)
+/* Best of several batches, of time and of time of this process: what it costs when nobody interrupts. */
+static double poke_sec(double *cpu)
 {
     double best = 1;
 
+    *cpu = 1;
     for (int b = 0; b < BATCHES; b++) {
-        double start = pt_clock_sec(), each;
+        double start = pt_clock_sec(), own = cpu_sec();
         for (int i = 0; i < POKES; i++)
             MUST(pt_comm_progress(ranks.engine));
-        each = (pt_clock_sec() - start) / POKES;
-        best = each < best ? each : best;
+        *cpu = fmin(*cpu, (cpu_sec() - own) / POKES);
+        best = fmin(best, (pt_clock_sec() - start) / POKES);
     }
     return best;
 }
@@ -66,7 +68,7 @@ static double median_sec(void (*barrier)(void))
 
 static void pokes(void)
 {
-    double idle = poke_sec(), busy;
+    double cpu, idle = poke_sec(&cpu), busy;
     int64_t in = 0, out = 1;
     pt_request_t *receive, *send;
     pt_transfer_t t = {.kind = PT_RECV, .comm = ranks.world};
@@ -74,7 +76,7 @@ static void pokes(void)
     t.peer = (ranks.rank + ranks.size - 1) % ranks.size;
     t.recv = pt_tensor_1d(&in, PT_I64, PT_MEMORY_HOST, 1);
     MUST(pt_comm_begin(&t, &receive));
-    busy = poke_sec();
+    busy = poke_sec(&cpu);
     MUST(pt_comm_barrier(ranks.world));
     t.kind = PT_SEND, t.peer = (ranks.rank + 1) % ranks.size;
     t.send = pt_tensor_1d(&out, PT_I64, PT_MEMORY_HOST, 1);
@@ -82,8 +84,10 @@ static void pokes(void)
     MUST(pt_comm_end(&receive, NULL));
     MUST(pt_comm_end(&send, NULL));
     tap_all(idle < 1e-6, "an idle poke takes %.3f us", 1e6 * idle);
-    tap_all(busy < 20e-6 && in == 1, "a poke with a receive under way %.3f us",
-            1e6 * busy);
+    /* With more ranks than cores Open MPI lets the others run meanwhile. */
+    tap_all(cpu < 20e-6 && busy < 20e-6 * ranks.size && in == 1,
+            "a poke with a receive under way %.3f us, %.3f us of CPU", 1e6 * busy,
+            1e6 * cpu);
 }
 
 /* The others wait 0.2 s for rank 0: on shared cores they must not burn it. */
