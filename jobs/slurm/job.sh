@@ -241,8 +241,7 @@ after_stop() { # code 75: saved and stopped
     stop_file | stop_step) end 75 "stopped after step $step as asked ($reason): not put back into the queue" ;;
     esac
     if [ "$reason" = signal ]; then usr1=${usr1:-$SECONDS}; fi # --signal without B: goes to the ranks
-    early=$(noted early)
-    if is_signal_early; then early=$((${early:-0} + 1)); else early=0; fi
+    if is_signal_early; then early=$((early_before + 1)); fi
     if [ "$checkpoint" != "$checkpoint_before" ]; then
         tries=0
         [ $early -le 3 ] || too_short "this $early times in a row"
@@ -270,10 +269,10 @@ after_loss() {
     case $code in 0 | 1) [ "$loss_code" = 0 ] || code=$loss_code ;; esac
     case $loss_code in 2 | 3 | 5) code=$loss_code ;; esac
     case $code in
-    2 | 3 | 5) end "$code" "the run ended with code $code before it could say why in $run_dir/status.json: a retry would not help" ;;
+    2 | 3 | 5) end "$code" "the run ended with code $code before it could say why in $run_dir/status.json" ;;
     esac
     if [ -n "$usr1" ] && { [ "$loss" = usr1 ] || [ $began = 0 ]; }; then
-        early=$(noted early)
+        early=$early_before
         if [ "${time_total:-0}" -gt 0 ] && [ "$time_total" -le "$lead" ]; then too_short "the run had not begun"; fi
         try_again 75 "Slurm's signal came before the run had begun"
     fi
@@ -282,7 +281,7 @@ after_loss() {
         end "$code" "no status.json of this start in $run_dir: ${LAUNCH:-srun} ended with code $launcher_code before the run could say why"
     fi
     [ "$code" -gt 0 ] || code=1
-    if [ "$loss" = oom ] && [ "$cause_before" = oom ] && [ "$tries" -gt 0 ]; then
+    if [ "$loss" = oom ] && [ "$cause_before" = oom ]; then
         end 3 "$loss_text, as at the start before, from the same checkpoint: it needs more memory on a host (--mem, fewer ranks on a node, a smaller train.micro_batch; penta plan says what a rank needs)"
     fi
     if [ "$tries" -lt 3 ]; then choose_excluded; fi
@@ -300,20 +299,33 @@ after_term() { # CODE
     exit "$code"
 }
 
+# What earlier starts of this job, or links of this chain, have come to. Who submits it anew begins to count anew.
+read_notes() {
+    tries=0 early_before=0 cause_before='' excluded=''
+    if [ "$(noted job)" != "${SLURM_JOB_ID-}" ]; then
+        is_number "${CHAIN-}" && [ "$CHAIN" -gt 1 ] || return
+    else
+        excluded=$(noted exclude)
+    fi
+    early_before=$(noted early)
+    is_number "$early_before" || early_before=0
+    [ "$checkpoint" = "$(noted checkpoint)" ] || return
+    cause_before=$(noted cause) tries=$(noted tries)
+    is_number "$tries" || tries=0
+}
+
 decide() {
     local code
     code=$(field code)
     checkpoint=$(newest_checkpoint)
-    tries=$(noted tries) cause_before=$(noted cause) loss='' loss_host='' early=0 began=1
-    is_number "$tries" && [ "$checkpoint" = "$(noted checkpoint)" ] || tries=0
-    excluded=''
-    if [ "$(noted job)" = "${SLURM_JOB_ID-}" ]; then excluded=$(noted exclude); fi
+    loss='' loss_host='' early=0 began=1
+    read_notes
     if ! has_begun; then began=0 code=''; fi
     if [ "$code" = 0 ]; then end 0 "finished"; fi
     if [ -n "$term" ]; then after_term "$code"; fi
     if [ "$code" = 75 ]; then after_stop; fi
     if is_number "$code" && ! is_taken_by_loss "$code"; then
-        end "$code" "the run ended with code $code ($(field sentence)): a retry would not help"
+        end "$code" "the run ended with code $code ($(field sentence)); only lost ranks and nodes are tried again"
     fi
     after_loss
 }

@@ -34,11 +34,15 @@ find_loss() {
     case $loss_host in *[!-A-Za-z0-9._]*) loss_host='' ;; esac
 }
 
-# Does what the launcher said outweigh the run's own verdict? A rank whose peer is gone sees an error of MPI.
+# Does what the launcher said outweigh the run's own verdict? A rank whose peer is gone may see an error of
+# MPI, or wait, and say so before it is ended.
 is_taken_by_loss() { # CODE
     case $1 in 1 | 6) ;; *) return 1 ;; esac
     find_loss
-    [ "$loss" = node ] || [ "$loss" = oom ]
+    case $loss:$(field message) in
+    node:* | oom:* | killed:MPI_*) ;;
+    *) return 1 ;;
+    esac
 }
 
 # Are there nodes enough without these? Where sinfo does not answer: yes.

@@ -21,8 +21,8 @@ dir=$(sed -n 's/^run_dir=//p' "$work/scene")
 for word in "$@"; do case $word in run.dir=*) dir=${word#run.dir=} ;; esac done
 status() { # CODE REASON STEP
     mkdir -p "$dir/checkpoints"
-    printf '{\n  "code": %s,\n  "name": "X",\n  "sentence": "so it ended",\n  "message": "a \\"b\\"",\n  "reason": %s,\n  "rank": 0,\n  "step": %s\n}\n' \
-        "$1" "${2:-null}" "${3:-0}" >"$dir/status.json"
+    printf '{\n  "code": %s,\n  "name": "X",\n  "sentence": "so it ended",\n  "message": "%s",\n  "reason": %s,\n  "rank": 0,\n  "step": %s\n}\n' \
+        "$1" "${message-a \\\"b\\\"}" "${2:-null}" "${3:-0}" >"$dir/status.json"
 }
 checkpoint() { mkdir -p "$dir/checkpoints"; : >"$dir/checkpoints/step_$(printf %08d "$1").h5"; }
 usr1() { kill -USR1 $PPID; }
@@ -184,7 +184,7 @@ fresh
 scene <<<'env >environment; status 0'
 begin SLURM_CPU_BIND=quiet,mask_cpu:0x1 SLURM_CPU_BIND_LIST=0x1 SLURM_CPU_BIND_TYPE=mask_cpu: PMI_SIZE=4 PMI_RANK=1 OMPI_COMM_WORLD_SIZE=9 \
     SLURM_MEM_BIND=quiet
-tap_ok "nothing is left of the job that sbatch was called in" test "$(grep -cE '^(SLURM_CPU_BIND|PMI|OMPI)' environment)" = 0
+tap_ok "nothing is left of the job that sbatch was called in" test "$(grep -cE '^(SLURM_CPU_BIND|PMI_|OMPI_COMM)' environment)" = 0
 tap_ok "... but what was asked for" grep -q SLURM_MEM_BIND=quiet environment
 rm -f environment
 
@@ -356,6 +356,22 @@ requeues "out of memory"
 tap_ok "out of memory: is no fault of the node" test "$(grep -c update calls)" = 0
 begin
 stays "out of memory again" 3 "rank 3 on node2 ran out of memory, as at the start before"
+fresh
+scene <<<'message="MPI_Test failed: connection reset"; status 1; echo "srun: error: node2: task 3: Killed" >&2; exit 1'
+begin
+requeues "another rank noticed first"
+fresh
+scene <<<'status 1; echo "srun: error: node2: task 3: Killed" >&2; exit 1'
+begin
+stays "a defect that ended all ranks" 1 "code 1 (so it ended)"
+fresh
+for turn in 1 2 3 4; do
+    scene <<<"$lost"
+    begin
+done
+stays "killed four times" 143 "giving up"
+begin SLURM_JOB_ID=42
+requeues "killed, but submitted anew" 42
 fresh
 scene <<<'status 1; echo "srun: error: Node failure on node2" >&2; exit 1'
 begin
