@@ -4,6 +4,7 @@
 #include "penta/log.h"
 #include "penta/text.h"
 #include "penta/train.h"
+#include "src/limits.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -38,7 +39,10 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     int rank, size, provided;
     pt_wire_t *wire = NULL;
     MPI_Comm world = MPI_COMM_WORLD;
+    if (limits_before_mpi() != PT_OK)
+        return finish(PT_MEMORY, NULL);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    limits_after_mpi();
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     pt_status_t status = pt_wire_check_launch(size);
@@ -98,26 +102,15 @@ static void leave(int exit_code)
     _exit(exit_code);
 }
 
-/* Threads that spin at barriers take whole time slices from those they wait for wherever cores are
- * shared. The OpenMP library reads its policy before main: say it, and begin again. Signals that were
- * held stay so. */
-static void wait_passively(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY") == NULL &&
-        setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        (void)execv("/proc/self/exe", argv);
-}
-
 int main(int argc, char **argv)
 {
     pt_status_t status;
     pt_wire_t *wire = NULL;
     signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
-    wait_passively(argv);
     prctl(
         PR_SET_NAME,
         "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
-    signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
+    limits_take();
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
     tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */

@@ -52,6 +52,8 @@ pt_status_t pt_wire_open_dry(int rank, int size, pt_wire_t **out);
 void pt_wire_close(pt_wire_t *wire);
 /* Before a wire is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
 int pt_wire_launched_rank(void);
+/* Likewise among the processes of its host. */
+int pt_wire_launched_rank_on_host(void);
 /* Is a world of `size` as large as what the launcher started? Refuses (CONFIG) a smaller one: then this
  * launcher is not that of the MPI library, and every rank believes to be alone. Common: all ranks of one
  * launch come to the same end. */

@@ -21,7 +21,8 @@
 typedef struct pt_corpus pt_corpus_t;
 
 /* Opens the files of data.path and data.mask (a directory, an unreadable or an empty file, a mask that
- * has not a byte for each token: CONFIG or IO, naming it) and keeps them open. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
+ * has not a byte for each token: CONFIG or IO, naming it) and keeps them open, but for those near the limit of open
+ * files (ulimit -n), which are opened for each read. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
  * document is a file, or what data.separator (\n \t \\ \xHH) ends inside a file; its bytes belong to
  * the document before it. idx: documents as the .idx says, without those that have no token; the .idx
  * is read once, in pieces, and checked. u16, u32: a document is a file. Memory: 8 bytes a document,

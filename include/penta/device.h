@@ -96,8 +96,27 @@ void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *mem
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena);
 void pt_device_free_arena(pt_device_t *device, pt_arena_t *arena);
 /* Host memory that can still be had without swapping: what the kernel calls available, less where
- * a control group allows less. INT64_MAX where the system does not tell. Local. */
+ * a control group or a strict account of all promises (vm.overcommit_memory=2) allows less. INT64_MAX where the system does not tell. Local. */
 int64_t pt_host_memory_available(void);
+/* What a process may take, beside others of its host that need as much each. */
+typedef struct pt_memory_share {
+    int64_t bytes;
+    char reason[96];  /* "3 of them on this host, where 4.0 GiB are available" */
+    char remedy[160]; /* "take a host with more memory" */
+} pt_memory_share_t;
+/* Do `bytes` fit into that share? It is the least of: an equal part of pt_host_memory_available, less
+ * 5 %; what the limits of the process leave (ulimit -v, -d), less what libraries, and threads yet to
+ * begin, still take. Local. */
+bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
+                         pt_memory_share_t *out);
+/* Fails MEMORY, naming the limit of the process that leaves less than `bytes` for `what`, and a value
+ * that would do. Local. */
+pt_status_t pt_process_memory_check(int64_t bytes, const char *what);
+/* Can the process begin `count` threads more? Libraries crash, or end it, where they cannot. `advice`: "" or
+ * what else helps, with "or" at its end. Fails: MEMORY, naming the limits. Local. */
+pt_status_t pt_process_threads_check(int count, const char *advice);
+/* Bytes of addresses a new thread takes for its stack. */
+int64_t pt_thread_stack_bytes(void);
 /* Dense tensors of equal bytes, any memories. */
 pt_status_t pt_device_copy(pt_device_t *device, pt_stream_t *stream,
                            const pt_tensor_t *to, const pt_tensor_t *from);

@@ -1,4 +1,4 @@
-# TEST timeout=120
+# TEST timeout=180
 # Limits of the system (ulimit), which batch systems hand on from the login node: a command works within them,
 # or says in one message which one is in its way. It neither crashes nor waits for ever.
 . "$PENTA_SRCDIR/regression/tap.sh"
@@ -37,16 +37,112 @@ tap_ok "file size: without the limit" train 1
 
 # What stdout is appended to is at the limit.
 truncate -s 40M long
-appending() { (penta() { timeout -k 2 40 "$PENTA" "$@" >>long 2>err </dev/null; }; "$@"); }
+appending() { timeout -k 2 40 "$PENTA" "$@" >>long 2>err </dev/null; }
 for command in plan "inspect run/checkpoints/step_00000003.h5" "sample run.dir=run" --help --man; do
     # shellcheck disable=SC2086
-    tap_fails "file size: penta $command" 4 within -f 30000 appending penta $command
+    tap_fails "file size: penta $command" 4 within -f 30000 appending $command
     tap_ok "file size: penta $command: one message" one_error "standard output cannot be written"
 done
 rm -rf run
 # Progress is not worth a run.
-appending_train() { timeout -k 2 40 "$PENTA" train "$@" >>long 2>err </dev/null; }
 # shellcheck disable=SC2086
-tap_ok "file size: progress of a run" within -f 30000 appending_train $base
+tap_ok "file size: progress of a run" within -f 30000 appending train $base
+rm -rf run
+
+# ---- Addresses and data: OpenBLAS would ask for its buffers for ever, MPI and OpenMP crash ----
+# From what the loader needs for the libraries to what a run needs; a value that a message names does.
+answers() { # NAME COMMAND...: 0, or 3 and one message with a limit
+    local status name=$1
+    shift
+    "$@"
+    status=$?
+    if [ $status -eq 3 ]; then
+        one_error "ulimit -"
+        status=$?
+    fi
+    tap_result $status "$name"
+}
+advised() { sed -n "s/.*ulimit $1 \([0-9]*\) or more.*/\1/p" err | head -n 1; }
+for value in 160000 200000 250000 300000 350000 400000 450000 500000 600000; do
+    answers "addresses: $value KiB" within -v $value train 1
+    answers "addresses: $value KiB, 3 ranks" within -v $value train 3
+    # shellcheck disable=SC2086
+    answers "addresses: $value KiB, larger, 2 threads" within -v $value train 1 $large run.threads=2
+    rm -rf run
+done
+for value in 4000 50000 140000 200000 250000 300000; do
+    answers "data: $value KiB" within -d $value train 2
+    rm -rf run
+done
+for flag in -v -d; do
+    limit=250000
+    for _ in 1 2 3 4; do # MPI and BLAS, the model
+        # shellcheck disable=SC2086
+        within $flag $limit train 1 $large && break
+        limit=$(advised $flag)
+    done
+    tap_ok "ulimit $flag: what was advised does ($limit)" code_is 0
+    rm -rf run
+done
+train 1
+for value in 160000 200000 250000 300000 350000 400000 450000; do
+    answers "addresses: $value KiB, sample" within -v $value penta sample run.dir=run sample.tokens=10
+    answers "addresses: $value KiB, inspect" within -v $value penta inspect run/checkpoints/step_00000003.h5 --verify
+    answers "addresses: $value KiB, plan" within -v $value penta plan model.preset=gpt2-124m parallel.ranks=4
+    tap_ok "addresses: $value KiB, help" within -v $value penta --help
+done
+# The weights of a plan take no addresses.
+tap_ok "addresses: a plan of a model that does not fit" within -v 4000000 penta plan model.preset=llama3-8b
+tap_fails "addresses: many texts at once" 3 within -v 800000 penta sample run.dir=run sample.count=65536 sample.batch=65536
+tap_ok "addresses: many texts at once, one message" one_error "lower sample.batch"
+rm -rf run
+
+# ---- Threads: the superuser has no limit ----
+unlucky() { # LIMIT ARGUMENT...: as another user
+    local limit=$1
+    shift
+    # shellcheck disable=SC2016,SC2086
+    setpriv --reuid=65534 --regid=65534 --clear-groups bash -c \
+        'ulimit -u "$1" && shift && exec timeout -k 2 40 "$@"' - "$limit" "$PENTA" train $base "$@" >out 2>err </dev/null
+}
+if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$PENTA"; then
+    tap_fails "threads: none for MPI" 3 unlucky 2
+    tap_ok "threads: none for MPI, one message" one_error "ulimit -u"
+    tap_fails "threads: too few" 3 unlucky 7 run.threads=8
+    tap_ok "threads: too few, one message" one_error "lower run.threads"
+else
+    tap_result 0 "threads # SKIP not the superuser, or others may not see this tree"
+fi
+
+# ---- Open files: a corpus has more ----
+mkdir many
+for a in {a..z} {A..Z}; do
+    for b in {a..x}; do echo "file $a$b has some words in it, and more of them" >"many/$a$b"; done
+done
+cd many || exit 1
+files=$(printf '%s,' *)
+cd ..
+digest() { sed -n 's/^final loss .*digest \([0-9a-f]*\),.*/\1/p' out; }
+in_many() { (cd many && timeout -k 2 60 "$@" >../out 2>../err </dev/null); }
+# shellcheck disable=SC2086
+in_many "$PENTA" train $base "data.path=${files%,}" run.dir=../run
+reference=$(digest)
+tap_ok "open files: 1,248 files" test -n "$reference"
+rm -rf run
+for limit in "-Sn 64" "-n 1024" "-n 64" "-n 40"; do
+    # shellcheck disable=SC2086
+    tap_ok "open files: ulimit $limit" within $limit in_many "$PENTA" train $base "data.path=${files%,}" run.dir=../run
+    tap_ok "open files: ulimit $limit: the same run" test "$(digest)" = "$reference"
+    rm -rf run
+done
+# shellcheck disable=SC2086
+tap_ok "open files: 3 ranks" within -n 64 in_many "$MPIEXEC" -n 3 "$PENTA" train $base "data.path=${files%,}" run.dir=../run
+rm -rf run
+
+# ---- Stack ----
+# shellcheck disable=SC2086
+tap_ok "stack: 64 KiB" within -s 64 penta train $base
+rm -rf run
+tap_ok "stack: unlimited" within -s unlimited train 2
 rm -rf run
 tap_done

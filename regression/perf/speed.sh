@@ -13,7 +13,7 @@ set -u
 full=0 layers=2 steps=3 part=2
 [ "${PENTA_PERF-}" = full ] && full=1 layers=12 steps=4 part=1
 unset OMP_NUM_THREADS OPENBLAS_NUM_THREADS
-export OMP_WAIT_POLICY=passive # as jobs/slurm/job.sh has it: penta need not begin twice
+export OMP_WAIT_POLICY=passive # as jobs/slurm/job.sh has it
 
 awk 'BEGIN { srand(1); for (i = 0; i < 300000; i++) printf "%c", 97 + int(25 * rand()) }' >text
 

@@ -36,7 +36,8 @@ static pt_status_t no_memory(const char *name, size_t bytes)
     return PT_FAIL(
         PT_MEMORY,
         "no memory for %s: %zu bytes asked beside %lld in use; use fewer ranks "
-        "on this node or a smaller model or batch",
+        "on this node or a smaller model or batch, or raise the limits of a process "
+        "(ulimit -v, -d)",
         name, bytes, (long long)atomic_load(&live_bytes));
 }
 

@@ -3,6 +3,7 @@
 #include "penta/checkpoint.h"
 #include "penta/log.h"
 #include "penta/model.h"
+#include "penta/text.h"
 #include "src/cmd/sample.h"
 
 #include <math.h>
@@ -151,6 +152,25 @@ static pt_status_t layout(pt_generator_t *g)
                          most * (int64_t)pt_dtype_size(full), &g->snapshot);
 }
 
+/* Before anything is placed: afterwards the kernel would end the process without a word. */
+static pt_status_t check_memory(const pt_generator_t *g)
+{
+    char wanted[32], weights[32];
+    pt_memory_share_t share;
+    int64_t all = 0, fixed = g->arena[PT_CLASS_PARAMETERS].peak;
+
+    for (int c = 0; c < PT_CLASS_COUNT; c++)
+        PT_CHECK(!__builtin_add_overflow(all, g->arena[c].peak, &all), PT_MEMORY,
+                 "%s: its model needs more memory than 64 bits can count", g->path);
+    if (pt_host_memory_fits(all, 1, g->device->threads, &share))
+        return PT_OK;
+    return PT_FAIL(PT_MEMORY, "%s: sampling needs %s of memory (weights %s), %s; %s%s",
+                   g->path, pt_text_bytes(all, wanted, sizeof wanted),
+                   pt_text_bytes(fixed, weights, sizeof weights), share.reason,
+                   g->texts > 1 && fixed < share.bytes ? "lower sample.batch, or " : "",
+                   share.remedy);
+}
+
 static pt_status_t place(pt_generator_t *g)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
@@ -160,6 +180,7 @@ static pt_status_t place(pt_generator_t *g)
                       is_host ? PT_MEMORY_HOST : PT_MEMORY_DEVICE);
     }
     PT_TRY(layout(g));
+    PT_TRY(check_memory(g));
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         PT_TRY(pt_device_place_arena(g->device, &g->arena[c]));
     return layout(g);

@@ -67,6 +67,16 @@ int pt_wire_launched_rank(void)
     return 0;
 }
 
+int pt_wire_launched_rank_on_host(void)
+{
+    static const char *const names[] = {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "SLURM_LOCALID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (count_of(names[i]) >= 0)
+            return count_of(names[i]);
+    return 0;
+}
+
 /* The launcher that started this process, by its size; NULL: none, or it does not say. */
 static const struct launcher *find_launcher(void)
 {

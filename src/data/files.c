@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +20,28 @@ static pt_status_t open_failed(const char *option, const char *path, int error)
                        path, here);
     if (error == ENOENT || error == ENOTDIR)
         return PT_FAIL(PT_CONFIG, "%s: no file %s", option, path);
-    return PT_FAIL(PT_IO, "%s: cannot open %.1024s: %s", option, path, strerror(error));
+    return PT_FAIL(
+        PT_IO, "%s: cannot open %.1024s: %s%s", option, path, strerror(error),
+        error == EMFILE ? ": raise the limit of open files (ulimit -n)" : "");
+}
+
+/* Without O_NONBLOCK opening a pipe would wait for a writer. */
+static int open_to_read(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* MPI and checkpoints need some of the files a process may have open (ulimit -n). */
+static bool is_one_too_many(int descriptor)
+{
+    struct rlimit limit;
+    rlim_t others = 64;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    if (others > limit.rlim_cur / 2)
+        others = limit.rlim_cur / 2;
+    return (rlim_t)descriptor >= limit.rlim_cur - others;
 }
 
 pt_status_t pt_corpus_open_file(const char *option, const char *path,
@@ -29,8 +51,7 @@ pt_status_t pt_corpus_open_file(const char *option, const char *path,
 
     file->descriptor = -1;
     PT_TRY(pt_strdup("path of a corpus file", path, &file->path));
-    /* Without O_NONBLOCK opening a pipe would wait for a writer. */
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    file->descriptor = open_to_read(path);
     if (file->descriptor < 0)
         return open_failed(option, path, errno);
     PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO, "%s: cannot examine %s: %s",
@@ -42,6 +63,12 @@ pt_status_t pt_corpus_open_file(const char *option, const char *path,
     PT_CHECK(info.st_size > 0, PT_CONFIG, "%s: %s is empty; leave it out or fill it",
              option, path);
     file->bytes = info.st_size;
+    file->device = info.st_dev;
+    file->inode = info.st_ino;
+    if (is_one_too_many(file->descriptor)) {
+        close(file->descriptor);
+        file->descriptor = PT_OPEN_TO_READ;
+    }
     return PT_OK;
 }
 
@@ -53,11 +80,11 @@ void pt_corpus_close_file(pt_corpus_file_t *file)
 }
 
 /* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
-pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
-                                int64_t count, uint8_t *out)
+static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
+                               int64_t offset, int64_t count, uint8_t *out)
 {
     while (count > 0) {
-        ssize_t got = pread(file->descriptor, out, (size_t)count, offset);
+        ssize_t got = pread(descriptor, out, (size_t)count, offset);
         if (got < 0 && errno == EINTR)
             continue;
         PT_CHECK(got >= 0, PT_IO, "cannot read %s at byte %lld: %s", file->path,
@@ -71,6 +98,30 @@ pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
         out += got;
     }
     return PT_OK;
+}
+
+pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
+                                int64_t count, uint8_t *out)
+{
+    struct stat info;
+    pt_status_t status;
+    int descriptor;
+
+    if (file->descriptor >= 0)
+        return read_opened(file, file->descriptor, offset, count, out);
+    descriptor = open_to_read(file->path);
+    if (descriptor < 0)
+        return PT_FAIL(PT_IO, "cannot open %s again: %s", file->path, strerror(errno));
+    if (fstat(descriptor, &info) != 0 || info.st_dev != file->device ||
+        info.st_ino != file->inode)
+        status = PT_FAIL(PT_IO,
+                         "%s is not the file it was when the run began: do not change "
+                         "the files of a corpus during a run",
+                         file->path);
+    else
+        status = read_opened(file, descriptor, offset, count, out);
+    close(descriptor);
+    return status;
 }
 
 /* A little-endian integer of 1, 2, 4 or 8 bytes. */

@@ -44,7 +44,7 @@ pt_status_t pt_corpus_open_masks(pt_corpus_t *corpus, const pt_config_t *config,
 static pt_status_t read_mask(const pt_corpus_file_t *mask, int64_t first, int64_t count,
                              uint8_t *out)
 {
-    if (mask->descriptor < 0) {
+    if (!mask->path) {
         memset(out, 1, (size_t)count);
         return PT_OK;
     }

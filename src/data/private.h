@@ -4,11 +4,18 @@
 
 #include "penta/data.h"
 
+#include <sys/types.h>
+
 enum { PT_SPLITS = 2, PT_BLEND_TABLES = 2, PT_CORPUS_OPTION = PT_CONFIG_ORIGIN + 32 };
+
+/* In place of a descriptor: more files than may be open at once are opened for each read. */
+enum { PT_OPEN_TO_READ = -2 };
 
 typedef struct pt_corpus_file {
     char *path;
-    int descriptor;
+    int descriptor; /* or PT_OPEN_TO_READ */
+    dev_t device;
+    ino_t inode;
     int64_t bytes;
     int64_t start, tokens; /* of the corpus: [start, start + tokens) */
     int width;             /* bytes of a token, little-endian */
@@ -32,7 +39,7 @@ typedef struct pt_blend_turn {
 struct pt_corpus {
     pt_corpus_file_t *files; /* none: dry */
     int file_count;
-    pt_corpus_file_t *masks;       /* of the files; descriptor -1: all labels count */
+    pt_corpus_file_t *masks;       /* of the files; path NULL: all labels count */
     int mask_count;                /* 0: all labels count everywhere */
     char option[PT_CORPUS_OPTION]; /* that names the files, for messages */
     int64_t tokens;

@@ -79,9 +79,12 @@ pt_status_t pt_device_alloc(pt_device_t *device, pt_memory_t memory, const char 
 
     *out = NULL;
     PT_CHECK(bytes >= 0, PT_INTERNAL, "%s: %lld bytes wanted", name, (long long)bytes);
-    PT_CHECK(device->ops->alloc(device, memory, bytes, out) == PT_OK, PT_MEMORY,
-             "no %s memory for %s: %s", memory == PT_MEMORY_HOST ? "host" : "device",
-             name, pt_text_bytes(bytes, size, sizeof size));
+    if (device->ops->alloc(device, memory, bytes, out) != PT_OK) {
+        PT_TRY(pt_process_memory_check(bytes, name));
+        return PT_FAIL(PT_MEMORY, "no %s memory for %s: %s",
+                       memory == PT_MEMORY_HOST ? "host" : "device", name,
+                       pt_text_bytes(bytes, size, sizeof size));
+    }
     device->live_bytes += bytes;
     if (device->live_bytes > device->peak_bytes)
         device->peak_bytes = device->live_bytes;

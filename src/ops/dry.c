@@ -36,6 +36,10 @@ static void dry_close(pt_device_t *device)
     (void)device;
 }
 
+/* Addresses of the upper half, which no process has: they count against no limit (ulimit -v). */
+static const uintptr_t no_memory = UINT64_C(0xFFFF800000000000);
+static const int64_t no_memory_bytes = INT64_C(1) << 46;
+
 static size_t mapped_bytes(int64_t bytes)
 {
     return bytes > 0 ? (size_t)bytes : 1;
@@ -45,22 +49,26 @@ static size_t mapped_bytes(int64_t bytes)
 static pt_status_t dry_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
                              void **out)
 {
-    int protection = memory == PT_MEMORY_HOST ? PROT_READ | PROT_WRITE : PROT_NONE;
-    void *pointer = mmap(NULL, mapped_bytes(bytes), protection,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    (void)device;
-    if (pointer == MAP_FAILED)
-        return PT_MEMORY;
-    *out = pointer;
-    return PT_OK;
+    if (memory != PT_MEMORY_HOST) {
+        uintptr_t taken = (uintptr_t)device->state; /* none is given back */
+        if (bytes > no_memory_bytes - (int64_t)taken)
+            return PT_MEMORY;
+        *out = (void *)(no_memory + taken);
+        device->state =
+            (void *)(taken + (mapped_bytes(bytes) | (PT_ARENA_ALIGN - 1)) + 1);
+        return PT_OK;
+    }
+    *out = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return *out == MAP_FAILED ? PT_MEMORY : PT_OK;
 }
 
 static void dry_free(pt_device_t *device, pt_memory_t memory, void *pointer,
                      int64_t bytes)
 {
-    (void)device, (void)memory;
-    (void)munmap(pointer, mapped_bytes(bytes));
+    (void)device;
+    if (memory == PT_MEMORY_HOST)
+        (void)munmap(pointer, mapped_bytes(bytes));
 }
 
 static pt_status_t dry_stream_create(pt_device_t *device, pt_stream_t **out)

@@ -1,11 +1,19 @@
 /* How much host memory is left, asked before it is touched: Linux grants more address space than it
  * has memory, and ends whoever fills it. */
+#include "penta/alloc.h"
 #include "penta/device.h"
+#include "penta/text.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { PATH_SIZE = 4096, LINE_SIZE = 4352 };
+
+/* Left to MPI, HDF5, BLAS and the page tables: a part of the host, and bytes of a process. */
+static const double kept_for_others = 0.05;
+enum { KEPT_BYTES = 64 << 20, MIB = 1 << 20 };
 
 /* First number behind `key` in a file of lines; the first of the file when `key` is "". */
 static bool read_number(const char *path, const char *key, int64_t *out)
@@ -56,7 +64,7 @@ static int64_t group_available(const group_files_t *files, const char *group)
 /* The group and all above it; inside a container the root is all that can be seen. */
 static int64_t groups_available(const group_files_t *files, char *group)
 {
-    int64_t least = INT64_MAX;
+    int64_t fewest = INT64_MAX;
 
     for (;;) {
         char *slash = strrchr(group, '/');
@@ -64,10 +72,10 @@ static int64_t groups_available(const group_files_t *files, char *group)
         if (slash && slash[1] == '\0')
             *slash = '\0';
         available = group_available(files, group);
-        least = available < least ? available : least;
+        fewest = available < fewest ? available : fewest;
         slash = strrchr(group, '/');
         if (!slash)
-            return least;
+            return fewest;
         *slash = '\0';
     }
 }
@@ -76,7 +84,7 @@ static int64_t groups_available(const group_files_t *files, char *group)
 static int64_t control_groups_available(void)
 {
     char line[LINE_SIZE];
-    int64_t least = INT64_MAX;
+    int64_t fewest = INT64_MAX;
     FILE *file = fopen("/proc/self/cgroup", "re");
 
     while (file && fgets(line, sizeof line, file)) {
@@ -90,18 +98,180 @@ static int64_t control_groups_available(void)
             available = groups_available(&version2, group);
         else if (strstr(names, "memory"))
             available = groups_available(&version1, group);
-        least = available < least ? available : least;
+        fewest = available < fewest ? available : fewest;
     }
     if (file)
         fclose(file);
-    return least;
+    return fewest;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Bytes a file of /proc tells in KiB; INT64_MAX where it does not. */
+static int64_t read_kib(const char *path, const char *key)
+{
+    int64_t kib;
+
+    return read_number(path, key, &kib) && kib < INT64_MAX / 1024 ? kib * 1024
+                                                                  : INT64_MAX;
+}
+
+/* Where the kernel promises no more than it has, maps fail at this. */
+static int64_t unpromised(void)
+{
+    int64_t mode, promised;
+
+    if (!read_number("/proc/sys/vm/overcommit_memory", "", &mode) || mode != 2)
+        return INT64_MAX;
+    promised = read_kib("/proc/meminfo", "Committed_AS:");
+    mode = read_kib("/proc/meminfo", "CommitLimit:");
+    return mode > promised ? mode - promised : 0;
 }
 
 int64_t pt_host_memory_available(void)
 {
-    int64_t kib, available = INT64_MAX, granted = control_groups_available();
+    return least(read_kib("/proc/meminfo", "MemAvailable:"),
+                 least(control_groups_available(), unpromised()));
+}
 
-    if (read_number("/proc/meminfo", "MemAvailable:", &kib) && kib < INT64_MAX / 1024)
-        available = kib * 1024;
-    return granted < available ? granted : available;
+/* ---- limits of the process --------------------------------------------------------------------- */
+
+typedef struct limit {
+    int resource;
+    const char *flag, *used; /* of ulimit; line of /proc/self/status */
+} limit_t;
+
+static const limit_t limits[] = {{RLIMIT_AS, "-v", "VmSize:"},
+                                 {RLIMIT_DATA, "-d", "VmData:"}};
+enum { LIMITS = sizeof limits / sizeof limits[0] };
+
+/* The limit that leaves the least; NULL: none is set. */
+static const limit_t *tightest(int64_t *used, int64_t *left)
+{
+    const limit_t *found = NULL;
+
+    *left = INT64_MAX;
+    for (int i = 0; i < LIMITS; i++) {
+        struct rlimit value;
+        int64_t taken = read_kib("/proc/self/status", limits[i].used), rest;
+        if (getrlimit(limits[i].resource, &value) != 0 ||
+            value.rlim_cur >= (rlim_t)INT64_MAX || taken == INT64_MAX)
+            continue;
+        rest = (int64_t)value.rlim_cur > taken ? (int64_t)value.rlim_cur - taken : 0;
+        if (rest < *left) {
+            found = &limits[i];
+            *used = taken;
+            *left = rest;
+        }
+    }
+    return found;
+}
+
+/* `wanted` rounded up, as ulimit counts. */
+static void advise(const limit_t *limit, int64_t wanted, char *out, size_t size)
+{
+    snprintf(out, size,
+             "raise the limit: ulimit %s %lld or more, or unlimited (Slurm hands it on "
+             "from where a job was submitted: sbatch --propagate=NONE)",
+             limit->flag, (long long)((wanted / MIB + 1) * (MIB / 1024)));
+}
+
+static int64_t add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+pt_status_t pt_process_memory_check(int64_t bytes, const char *what)
+{
+    char need[32], rest[32], remedy[160];
+    int64_t used, left;
+    const limit_t *limit = tightest(&used, &left);
+
+    if (!limit || bytes <= left)
+        return PT_OK;
+    advise(limit, add(used, bytes), remedy, sizeof remedy);
+    return PT_FAIL(PT_MEMORY,
+                   "no memory for %s: %s, where ulimit %s leaves a process %s; %s",
+                   what, pt_text_bytes(bytes, need, sizeof need), limit->flag,
+                   pt_text_bytes(left, rest, sizeof rest), remedy);
+}
+
+int64_t pt_thread_stack_bytes(void)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 8 * MIB;
+
+    if (pthread_attr_init(&attributes) == 0) {
+        (void)pthread_attr_getstacksize(&attributes, &bytes);
+        pthread_attr_destroy(&attributes);
+    }
+    return (int64_t)bytes;
+}
+
+/* Waits until whoever made it lets go. */
+static void *wait_for(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* All at the same time; returns 0 or why one could not begin. */
+static int begin_threads(pthread_t *threads, int count)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int begun = 0, error = 0;
+
+    pthread_mutex_lock(&gate);
+    while (begun < count && error == 0) {
+        error = pthread_create(&threads[begun], NULL, wait_for, &gate);
+        begun += error == 0;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < begun; i++)
+        pthread_join(threads[i], NULL);
+    return error;
+}
+
+pt_status_t pt_process_threads_check(int count, const char *advice)
+{
+    pthread_t *threads = NULL;
+
+    PT_TRY(PT_NEW("threads", (size_t)count + 1, &threads));
+    int error = begin_threads(threads, count);
+    pt_free(threads);
+    PT_CHECK(error == 0, PT_MEMORY,
+             "a process cannot begin %d thread%s: %s; %sraise the limit on processes "
+             "and threads (ulimit -u, pids.max of the control group)",
+             count, count == 1 ? "" : "s", strerror(error), advice);
+    return PT_OK;
+}
+
+bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
+                         pt_memory_share_t *out)
+{
+    char text[32];
+    int64_t used, left, available = pt_host_memory_available();
+    int64_t kept = KEPT_BYTES + (threads - 1) * pt_thread_stack_bytes();
+    const limit_t *limit = tightest(&used, &left);
+
+    *out = (pt_memory_share_t){.bytes = INT64_MAX};
+    if (available != INT64_MAX)
+        out->bytes = (int64_t)((1 - kept_for_others) * (double)available) / processes;
+    if (limit && left - kept < out->bytes) {
+        out->bytes = left > kept ? left - kept : 0;
+        snprintf(out->reason, sizeof out->reason, "and ulimit %s leaves a process %s",
+                 limit->flag, pt_text_bytes(out->bytes, text, sizeof text));
+        advise(limit, add(add(used, kept), bytes), out->remedy, sizeof out->remedy);
+    } else {
+        snprintf(out->reason, sizeof out->reason,
+                 "%d of them on this host, where %s are available", processes,
+                 pt_text_bytes(available, text, sizeof text));
+        snprintf(out->remedy, sizeof out->remedy, "take a host with more memory");
+    }
+    return bytes <= out->bytes;
 }

@@ -15,7 +15,7 @@ struct pt_event {
     char unused; /* all work is done already */
 };
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, BLAS_BUFFER = 128 << 20 };
 
 /* Pages are touched here, so that no step meets a page fault. */
 static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
@@ -185,6 +185,24 @@ static pt_status_t choose_level(const char *wanted, pt_device_t *device)
         wanted);
 }
 
+/* OpenBLAS maps a buffer for each thread at its first work, and tries for ever where that fails: there is
+ * to be memory for all of them, and the first is taken now, so that later counts see it. */
+static pt_status_t make_blas_buffers(int threads)
+{
+    void *(*take)(int);
+    void (*give)(void *);
+    int64_t bytes = threads * (int64_t)BLAS_BUFFER;
+
+    *(void **)&take = dlsym(RTLD_DEFAULT, "blas_memory_alloc");
+    *(void **)&give = dlsym(RTLD_DEFAULT, "blas_memory_free");
+    if (!take || !give)
+        return PT_OK;
+    bytes += (threads - 1) * pt_thread_stack_bytes();
+    PT_TRY(pt_process_memory_check(bytes, "the buffers of OpenBLAS"));
+    give(take(0));
+    return PT_OK;
+}
+
 /* BLAS libraries differ in how they are told; one that knows none of these keeps its own
  * setting (OMP_NUM_THREADS, …). */
 static void set_blas_threads(int threads)
@@ -224,6 +242,10 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
 {
     struct pt_matmul *matmul = NULL;
     PT_TRY(choose_level(options->isa, device));
+    PT_TRY(make_blas_buffers(options->threads));
+    /* OpenMP and the BLAS have each their own. */
+    PT_TRY(
+        pt_process_threads_check(2 * (options->threads - 1), "lower run.threads, or "));
     if (strcmp(device->isa, "v4") == 0)
         PT_TRY(pt_matmul_create(options->threads, &matmul));
     device->state = matmul;

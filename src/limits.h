@@ -1,0 +1,15 @@
+/* limits.h — limits of the process (ulimit), which batch systems hand on from the login node. */
+#ifndef PENTA_LIMITS_H
+#define PENTA_LIMITS_H
+
+#include "penta/status.h"
+
+/* Raises what may be raised, and has writes beyond `ulimit -f` fail instead of ending the process. */
+void limits_take(void);
+/* Around the start of MPI, which crashes, tries for ever, or ends the process where limits are low:
+ * refuses what cannot work, warns, and has a process that ends there say which limits it has. Of the ranks of
+ * a host only the first speaks. Fails: MEMORY. */
+pt_status_t limits_before_mpi(void);
+void limits_after_mpi(void);
+
+#endif

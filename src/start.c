@@ -1,0 +1,62 @@
+/* Before the libraries' constructors: they read their settings then, and begin threads. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <unistd.h>
+
+/* Neither the C library nor sanitizers are ready: nothing but system calls. */
+#define EARLY __attribute__((no_sanitize("address", "undefined")))
+
+/* Threads that spin at barriers take whole time slices from those they wait for wherever cores are
+ * shared. */
+static const char wait_passively[] = "OMP_WAIT_POLICY=passive";
+/* OpenBLAS would begin a thread for each CPU, with 128 MiB of addresses each, and try for ever where a limit
+ * (ulimit -v) does not grant them; the device asks for the threads it has (run.threads). */
+static const char one_thread[] = "OPENBLAS_NUM_THREADS=1";
+
+/* Is it of the variable of `setting`? */
+EARLY static bool has_name(const char *entry, const char *setting)
+{
+    for (; *entry == *setting && *entry != '\0'; entry++, setting++)
+        if (*entry == '=')
+            return true;
+    return false;
+}
+
+EARLY static bool is_same(const char *a, const char *b)
+{
+    for (; *a == *b; a++, b++)
+        if (*a == '\0')
+            return true;
+    return false;
+}
+
+/* Begins the program once more with the settings, unless they are there. Signals that were held stay so. */
+EARLY static void start(int argc, char **argv, char **environment)
+{
+    size_t count = 0, kept = 0;
+    bool waits = false, single = true;
+
+    (void)argc;
+    while (environment[count] != NULL)
+        count++;
+    const char *changed[count + 3];
+    for (size_t i = 0; i < count; i++) {
+        const char *entry = environment[i];
+        if (has_name(entry, wait_passively))
+            waits = true;
+        if (has_name(entry, one_thread))
+            single = is_same(entry, one_thread) && single;
+        else
+            changed[kept++] = entry;
+    }
+    if (waits && single && kept < count)
+        return;
+    if (!waits)
+        changed[kept++] = wait_passively;
+    changed[kept++] = one_thread;
+    changed[kept] = NULL;
+    (void)execve("/proc/self/exe", argv, (char **)changed);
+}
+
+typedef void (*start_fn)(int, char **, char **);
+__attribute__((section(".preinit_array"), used)) static const start_fn early = start;
