@@ -35,7 +35,8 @@ static void write_bytes(const char *name, const uint8_t *bytes, int64_t count)
     }
 }
 
-static void set_config(const char *path, int format, int64_t sequence, bool mask)
+__attribute__((unused)) static void set_config(const char *path, int format,
+                                               int64_t sequence, bool mask)
 {
     pt_config_defaults(&config);
     snprintf(config.data.path, sizeof config.data.path, "%s", path);
