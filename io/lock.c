@@ -1,18 +1,21 @@
-/* run.lock: "HOST PID" in the file, held with flock where the file system has it. */
+/* run.lock: "HOST PID ID" in the file, held with flock where the file system has it. */
 #include "io/lock.h"
 
 #include "io/file.h"
 #include "penta/alloc.h"
+#include "penta/clock.h"
 #include "penta/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,48 +29,65 @@ static void host_name(char host[HOST_SIZE])
     host[HOST_SIZE - 1] = '\0';
 }
 
-static bool read_lock(int fd, char host[HOST_SIZE], long *pid)
+typedef struct owner {
+    char host[HOST_SIZE];
+    long pid;
+    uint64_t id; /* 0: written by a version that had none */
+} owner_t;
+
+static bool read_lock(int fd, owner_t *out)
 {
     char text[LOCK_SIZE] = "";
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    owner_t owner = {.id = 0};
 
-    return n > 0 && sscanf(text, "%255s %ld", host, pid) == 2 && *pid > 0 &&
-           *pid <= INT_MAX; /* beyond, kill() would ask for another one */
+    int found =
+        n > 0 ? sscanf(text, "%255s %ld %16" SCNx64, owner.host, &owner.pid, &owner.id)
+              : 0;
+    /* beyond INT_MAX, kill() would ask for another one */
+    if (found < 2 || owner.pid <= 0 || owner.pid > INT_MAX)
+        return false;
+    *out = owner;
+    return true;
 }
 
-static pt_status_t refuse(const pt_lock_t *lock, const char *host, long pid)
+static pt_status_t refuse(const pt_lock_t *lock, const owner_t *owner)
 {
     return PT_FAIL(
         PT_CONFIG,
         "%s: another run uses this directory (host %s, process %ld); stop it or "
         "choose another run.dir; if it is gone, remove %s",
-        lock->directory, host, pid, lock->path);
+        lock->directory, owner->host, owner->pid, lock->path);
+}
+
+static bool is_alive(const owner_t *owner)
+{
+    return kill((pid_t)owner->pid, 0) == 0 || errno == EPERM;
 }
 
 /* The file is open. `held`: nobody on this file system's flock; otherwise flock does not exist. */
 static pt_status_t judge_lock(const pt_lock_t *lock, bool held)
 {
-    char host[HOST_SIZE], mine[HOST_SIZE];
-    long pid;
+    owner_t owner;
+    char mine[HOST_SIZE];
 
-    if (!read_lock(lock->fd, host, &pid))
+    if (!read_lock(lock->fd, &owner))
         return PT_OK;
     host_name(mine);
-    if (strcmp(host, mine) != 0) {
+    if (strcmp(owner.host, mine) != 0) {
         /* Gone with its node, as a rule, and this is the job queued again. If it lives, and flock
-         * does not reach across hosts, it finds our name here before it publishes. */
-        pt_log_all(
-            PT_LOG_WARN,
-            "%s: taking over from process %ld of host %s; if that run lives, it will "
-            "stop at its next checkpoint",
-            lock->directory, pid, host);
+         * does not reach across hosts, it finds our number here before it publishes. */
+        pt_log_all(PT_LOG_WARN,
+                   "%s: taking over from process %ld of host %s; if that run lives, it "
+                   "ends at its next step",
+                   lock->directory, owner.pid, owner.host);
         return PT_OK;
     }
-    if (!held && (kill((pid_t)pid, 0) == 0 || errno == EPERM))
-        return refuse(lock, host, pid);
+    if (!held && is_alive(&owner))
+        return refuse(lock, &owner);
     pt_log_all(PT_LOG_WARN,
                "%s: taking over from process %ld, which ended without cleaning up",
-               lock->directory, pid);
+               lock->directory, owner.pid);
     return PT_OK;
 }
 
@@ -76,7 +96,8 @@ static pt_status_t write_lock(const pt_lock_t *lock)
     char text[LOCK_SIZE], host[HOST_SIZE];
 
     host_name(host);
-    snprintf(text, sizeof text, "%s %ld\n", host, (long)getpid());
+    snprintf(text, sizeof text, "%s %ld %016" PRIx64 "\n", host, (long)getpid(),
+             lock->id);
     PT_CHECK(ftruncate(lock->fd, 0) == 0 && lseek(lock->fd, 0, SEEK_SET) == 0, PT_IO,
              "%s: cannot be written: %s", lock->path, strerror(errno));
     return pt_file_write_all(lock->fd, lock->path, text, (int64_t)strlen(text));
@@ -91,70 +112,148 @@ static bool is_current(const pt_lock_t *lock)
            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
 }
 
-/* host and pid: of whoever has it. */
-static bool is_ours(const pt_lock_t *lock, char host[HOST_SIZE], long *pid)
+static bool is_ours(const pt_lock_t *lock)
 {
-    char mine[HOST_SIZE];
+    owner_t owner;
 
-    host_name(mine);
-    return is_current(lock) && read_lock(lock->fd, host, pid) &&
-           strcmp(host, mine) == 0 && *pid == (long)getpid();
+    return is_current(lock) && read_lock(lock->fd, &owner) && owner.id == lock->id;
 }
 
-pt_status_t pt_lock_check(const pt_lock_t *lock)
-{
-    char host[HOST_SIZE] = "unknown";
-    long pid = 0;
+/* ---- a lock that changed under way ---------------------------------------------------------- */
 
-    PT_CHECK(access(lock->path, F_OK) == 0, PT_CONFIG,
-             "%s: it, or its run.lock, was removed while the run was at work; this one "
-             "ends without publishing anything more",
+/* *made: nobody else was quicker. */
+static pt_status_t make_again(pt_lock_t *lock, bool *made)
+{
+    struct stat info;
+
+    *made = false;
+    PT_CHECK(stat(lock->directory, &info) == 0, PT_CONFIG,
+             "%s: removed while the run was at work; this one ends without publishing "
+             "anything more",
              lock->directory);
-    PT_CHECK(is_ours(lock, host, &pid), PT_CONFIG,
-             "%s: another run (host %s, process %ld) has taken over this directory; "
-             "this one "
-             "ends without publishing anything more",
-             lock->directory, host, pid);
-    return PT_OK;
+    int fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST)
+        return PT_OK;
+    PT_CHECK(fd >= 0, PT_IO,
+             "%s: removed while the run was at work; cannot be made again: %s",
+             lock->path, strerror(errno));
+    close(lock->fd);
+    lock->fd = fd;
+    *made = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (!*made)
+        return PT_OK;
+    pt_log_all(PT_LOG_WARN,
+               "%s: removed while the run was at work; made again, the run goes on",
+               lock->path);
+    return write_lock(lock);
+}
+
+static pt_status_t say_taken(const pt_lock_t *lock)
+{
+    owner_t owner = {.host = "unknown"};
+    int fd = open(lock->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0) {
+        (void)read_lock(fd, &owner);
+        close(fd);
+    }
+    return PT_FAIL(
+        PT_CONFIG,
+        "%s: another run (host %s, process %ld) has taken over this directory; "
+        "this one ends without publishing anything more",
+        lock->directory, owner.host, owner.pid);
+}
+
+pt_status_t pt_lock_check(pt_lock_t *lock)
+{
+    struct stat info;
+    bool made = false;
+
+    if (is_ours(lock))
+        return PT_OK;
+    int error = stat(lock->path, &info) == 0 ? 0 : errno;
+    PT_CHECK(error == 0 || error == ENOENT || error == ENOTDIR, PT_IO,
+             "%s: cannot be read, so it is not known who owns the directory: %s",
+             lock->path, strerror(error));
+    if (error != 0)
+        PT_TRY(make_again(lock, &made));
+    return made ? PT_OK : say_taken(lock);
+}
+
+/* ---- taking it ------------------------------------------------------------------------------ */
+
+static void sleep_msec(int msec)
+{
+    const struct timespec pause = {.tv_sec = msec / 1000,
+                                   .tv_nsec = msec % 1000 * 1000000L};
+
+    (void)nanosleep(&pause, NULL);
 }
 
 /* flock for ourselves; false, errno says why. A lock outlives the run that had it for a moment: while the
  * system ends its process, or while somebody looks at its descriptors (/proc/PID/fd, lsof). */
 static bool hold(int fd)
 {
-    const struct timespec pause = {.tv_nsec = 25000000};
-
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK || i == HOLD_TRIES)
             return false;
-        (void)nanosleep(&pause, NULL);
+        sleep_msec(25);
     }
     return true;
 }
 
-static pt_status_t try_lock(pt_lock_t *lock, bool *current)
+/* Somebody holds it. Of a run on this host it is known whether it lives; the lock of another host may be one that
+ * the file system has not yet noticed to be dead. */
+static bool may_be_dead(const owner_t *owner)
 {
-    char host[HOST_SIZE] = "unknown";
-    long pid = 0;
+    char mine[HOST_SIZE];
 
+    host_name(mine);
+    return strcmp(owner->host, mine) != 0 || !is_alive(owner);
+}
+
+/* *held as of hold; errno of the last try. */
+static pt_status_t wait_for(pt_lock_t *lock, double wait_sec, bool *held)
+{
+    owner_t owner = {.host = "unknown"};
+    double begun = pt_clock_sec();
+    bool told = false, known = read_lock(lock->fd, &owner);
+
+    while (known && may_be_dead(&owner) && pt_clock_sec() - begun < wait_sec) {
+        if (!told)
+            pt_log_all(
+                PT_LOG_WARN,
+                "%s: the file system still holds the lock of process %ld of host "
+                "%s; waiting up to %.0f s for it to let go",
+                lock->directory, owner.pid, owner.host, wait_sec);
+        told = true;
+        sleep_msec(250);
+        *held = flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
+        if (*held || errno != EWOULDBLOCK)
+            return PT_OK;
+        known = read_lock(lock->fd, &owner);
+    }
+    return refuse(lock, &owner);
+}
+
+static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
+{
     lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     PT_CHECK(lock->fd >= 0, PT_IO, "%s: cannot be opened: %s", lock->path,
              strerror(errno));
     bool held = hold(lock->fd);
-    if (!held && errno == EWOULDBLOCK) {
-        (void)read_lock(lock->fd, host, &pid);
-        return refuse(lock, host, pid);
-    }
+    if (!held && errno == EWOULDBLOCK)
+        PT_TRY(wait_for(lock, wait_sec, &held));
     *current = is_current(lock);
     return *current ? judge_lock(lock, held) : PT_OK;
 }
 
-static pt_status_t take(pt_lock_t *lock)
+static pt_status_t take(pt_lock_t *lock, double wait_sec)
 {
     bool current = false;
 
     for (int i = 0; i < LOCK_TRIES && !current; i++) {
-        pt_status_t status = try_lock(lock, &current);
+        pt_status_t status = try_lock(lock, wait_sec, &current);
         if (lock->fd >= 0 && (status != PT_OK || !current)) {
             close(lock->fd);
             lock->fd = -1;
@@ -165,20 +264,26 @@ static pt_status_t take(pt_lock_t *lock)
     return write_lock(lock);
 }
 
-pt_status_t pt_lock_take(const char *directory, pt_lock_t *out)
+static uint64_t draw_id(void)
 {
-    *out = (pt_lock_t){.directory = directory, .fd = -1};
+    uint64_t id = 0;
+
+    if (getrandom(&id, sizeof id, GRND_NONBLOCK) != (ssize_t)sizeof id || id == 0)
+        id = (uint64_t)(pt_clock_wall() * 1e6) << 16 ^ (uint64_t)getpid();
+    return id;
+}
+
+pt_status_t pt_lock_take(const char *directory, double wait_sec, pt_lock_t *out)
+{
+    *out = (pt_lock_t){.directory = directory, .fd = -1, .id = draw_id()};
     PT_TRY(pt_file_join(directory, "run.lock", &out->path));
-    return take(out);
+    return take(out, wait_sec);
 }
 
 void pt_lock_release(pt_lock_t *lock)
 {
-    char host[HOST_SIZE];
-    long pid;
-
     if (lock->fd >= 0) {
-        if (is_ours(lock, host, &pid))
+        if (is_ours(lock))
             unlink(lock->path);
         close(lock->fd);
     }

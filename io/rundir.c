@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* File systems notice a dead client after tens of seconds. */
+enum { LOCK_WAIT_SEC = 60 };
+
 struct pt_rundir {
     char *path, *checkpoints;
     pt_lock_t lock;
@@ -58,7 +61,7 @@ static void remove_left_over(const pt_rundir_t *dir)
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
+static pt_status_t open_directory(pt_rundir_t *dir, const char *path, double wait_sec)
 {
     PT_TRY(pt_strdup("run directory", path, &dir->path));
     PT_TRY(pt_file_join(path, "checkpoints", &dir->checkpoints));
@@ -69,25 +72,35 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path)
     PT_CHECK(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO,
              "%s: this directory cannot be written: %s", dir->checkpoints,
              strerror(errno));
-    PT_TRY(pt_lock_take(dir->path, &dir->lock));
+    PT_TRY(pt_lock_take(dir->path, wait_sec, &dir->lock));
     remove_left_over(dir);
     return PT_OK;
 }
 
-pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)
+static pt_status_t open_rundir(const char *path, double wait_sec, pt_rundir_t **out)
 {
     pt_rundir_t *dir;
 
     *out = NULL;
     PT_TRY(PT_NEW("run directory", 1, &dir));
     dir->lock.fd = dir->metrics.fd = -1;
-    pt_status_t status = open_directory(dir, path);
+    pt_status_t status = open_directory(dir, path, wait_sec);
     if (status != PT_OK) {
         pt_rundir_close(dir);
         return status;
     }
     *out = dir;
     return PT_OK;
+}
+
+pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)
+{
+    return open_rundir(path, LOCK_WAIT_SEC, out);
+}
+
+pt_status_t pt_rundir_open_at_once(const char *path, pt_rundir_t **out)
+{
+    return open_rundir(path, 0, out);
 }
 
 void pt_rundir_close(pt_rundir_t *dir)
@@ -101,7 +114,7 @@ void pt_rundir_close(pt_rundir_t *dir)
     pt_free(dir);
 }
 
-pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir)
+pt_status_t pt_rundir_check_owner(pt_rundir_t *dir)
 {
     return pt_lock_check(&dir->lock);
 }

@@ -11,13 +11,16 @@
 
 /* Makes the directory and checkpoints/ (parents too), checks it is writable, and takes the lock
  * file (a second live run in the same directory is CONFIG, naming host and pid; the lock of
- * another host that nobody holds is taken over with a warning). */
+ * another host that nobody holds is taken over with a warning; one that the file system still
+ * holds is waited for, a minute at most). */
 typedef struct pt_rundir pt_rundir_t;
 pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out);
+/* The same without waiting. */
+pt_status_t pt_rundir_open_at_once(const char *path, pt_rundir_t **out);
 void pt_rundir_close(pt_rundir_t *dir);
-/* Before publishing: has a run on another host, whose file system cannot tell it that we live, taken
- * over meanwhile? CONFIG, naming it. */
-pt_status_t pt_rundir_check_owner(const pt_rundir_t *dir);
+/* Before writing: has a run on another host, whose file system cannot tell it that we live, taken
+ * over meanwhile? CONFIG, naming it. A lock file that was removed by hand is made again. */
+pt_status_t pt_rundir_check_owner(pt_rundir_t *dir);
 const char *pt_rundir_path(const pt_rundir_t *dir);
 const char *pt_rundir_checkpoints(const pt_rundir_t *dir);
 

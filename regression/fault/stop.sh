@@ -102,6 +102,29 @@ tap_ok "finished: 0" test $status -eq 0
 tap_ok "finished: no reason" field_is reason null
 tap_ok "finished: code" field_is code 0
 
+# ---- Another run took the directory over, or somebody removed the lock ----
+rm -rf run
+begin_run
+wait_for 20 has_step 3
+rm run/run.lock
+wait_for 10 test -e run/run.lock
+tap_ok "lock removed: it is made again" test -e run/run.lock
+kill -TERM $job
+end_run 20
+stopped_by "lock removed" signal "SIGTERM, $heard"
+tap_ok "lock removed: a warning" grep -q 'warning: run/run.lock: removed while .* made again' err
+begin_run
+wait_for 20 has_step "$(($(field step) + 3))"
+echo "node7 4711 0123456789abcdef" >lock
+mv lock run/run.lock
+end_run 20
+tap_ok "taken over: 2 (mpiexec: $status)" test $status -eq 2
+tap_ok "taken over: one message" test "$(grep -c ' error: run: another run (host node7, process 4711) has taken over' err)" -eq 1
+tap_ok "taken over: status.json is left alone" field_is code null
+tap_ok "taken over: no save" test "$(find run/checkpoints -type f | wc -l)" -eq 1
+tap_ok "taken over: the lock stays" grep -q node7 run/run.lock
+tap_ok "taken over: none left" none_left
+
 # ---- Before the loop ----
 # From the moment on when the process can hear it, a signal is heard: it never just kills.
 hears() { # PID: is SIGTERM held or handled?

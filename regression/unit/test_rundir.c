@@ -2,11 +2,15 @@
 /* The run directory: its lock, whole files, metrics across a resume, status.json. */
 #include "regression/tap.h"
 
+#include "io/lock.h"
 #include "penta/alloc.h"
+#include "penta/clock.h"
 #include "penta/rundir.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -171,6 +175,95 @@ static void test_lock(void)
            "a lock that somebody holds a moment longer is waited for");
     pt_rundir_close(dir);
     waitpid(child, &status, 0);
+}
+
+/* A child holds the lock of `line` for `msec`, then goes without cleaning up. */
+static pid_t hold_lock(const char *line, int msec)
+{
+    int pipes[2];
+    char byte;
+
+    spill("locked/run.lock", line);
+    if (pipe(pipes) != 0)
+        return -1;
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open("locked/run.lock", O_RDWR);
+        (void)!write(pipes[1], flock(fd, LOCK_EX) == 0 ? "y" : "n", 1);
+        usleep((unsigned)msec * 1000);
+        _exit(0);
+    }
+    (void)!read(pipes[0], &byte, 1);
+    close(pipes[0]);
+    close(pipes[1]);
+    return child;
+}
+
+/* A lock of which the file system does not know yet that its owner is dead. */
+static void test_lock_waits(void)
+{
+    pt_rundir_t *dir = NULL;
+    pt_lock_t lock;
+    int status;
+    double begun = pt_clock_sec();
+
+    pid_t child = hold_lock("elsewhere.example 4711 0123456789abcdef\n", 3000);
+    pt_status_t taken = pt_lock_take("locked", 0.5, &lock);
+    tap_ok(taken == PT_CONFIG && strstr(pt_error_last()->text, "elsewhere.example") &&
+               pt_clock_sec() - begun >= 0.9,
+           "the lock of another host is not waited for longer than told: %s",
+           pt_error_last()->text);
+    pt_error_clear();
+    pt_lock_release(&lock);
+    tap_ok(pt_rundir_open_at_once("locked", &dir) == PT_CONFIG, "nor at all at once");
+    pt_error_clear();
+    tap_ok(pt_rundir_open("locked", &dir) == PT_OK && pt_clock_sec() - begun >= 2.9,
+           "but until the file system lets go");
+    pt_rundir_close(dir);
+    waitpid(child, &status, 0);
+}
+
+/* Identity is not the host's name, nor the process. */
+static void test_lock_changes(void)
+{
+    pt_rundir_t *dir = NULL;
+    char host[256], line[400];
+
+    gethostname(host, sizeof host);
+    unlink("locked/run.lock");
+    tap_ok(pt_rundir_open("locked", &dir) == PT_OK, "a lock to play with");
+    if (!dir)
+        return;
+    snprintf(line, sizeof line, "renamed.example 1%s",
+             strrchr(slurp("locked/run.lock"), ' '));
+    spill("locked/run.lock", line);
+    tap_ok(pt_rundir_check_owner(dir) == PT_OK, "the host was renamed: still ours");
+    snprintf(line, sizeof line, "%s %ld 0123456789abcdef\n", host, (long)getpid());
+    spill("locked/run.lock", line);
+    tap_ok(pt_rundir_check_owner(dir) == PT_CONFIG,
+           "the same host and process number, another run: %s", pt_error_last()->text);
+    pt_error_clear();
+    unlink("locked/run.lock");
+    tap_ok(pt_rundir_check_owner(dir) == PT_OK && access("locked/run.lock", F_OK) == 0,
+           "removed by hand: made again");
+    tap_ok(pt_rundir_check_owner(dir) == PT_OK, "and ours from then on");
+    refuses("locked", PT_CONFIG, "another run uses this directory");
+    unlink("locked/run.lock");
+    spill("locked/run.lock", "other.example 12 0123456789abcdef\n");
+    tap_ok(pt_rundir_check_owner(dir) == PT_CONFIG &&
+               strstr(pt_error_last()->text, "host other.example, process 12"),
+           "replaced by another run: %s", pt_error_last()->text);
+    pt_error_clear();
+    pt_rundir_close(dir);
+    tap_ok(strncmp(slurp("locked/run.lock"), "other", 5) == 0, "whose lock stays");
+    unlink("locked/run.lock");
+    (void)pt_rundir_open("locked", &dir);
+    rename("locked", "moved");
+    tap_ok(pt_rundir_check_owner(dir) == PT_CONFIG &&
+               strstr(pt_error_last()->text, "locked: removed"),
+           "the directory is gone: %s", pt_error_last()->text);
+    pt_error_clear();
+    pt_rundir_close(dir);
 }
 
 static void test_files(void)
@@ -341,6 +434,8 @@ int main(void)
     test_open();
     test_left_over();
     test_lock();
+    test_lock_waits();
+    test_lock_changes();
     test_files();
     test_metrics();
     test_status();

@@ -151,7 +151,7 @@ void report_step(run_t *run, const pt_step_result_t *s)
 {
     int64_t step = run->trainer.step;
     double tokens_per_sec = (double)s->valid_tokens / s->step_sec;
-    if (!run->root)
+    if (!run->root || !run_is_owner(run))
         return;
     json_t *line = json_pack(
         "{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "step", (json_int_t)step,
@@ -198,7 +198,7 @@ static void print_losses(const run_t *run)
 
 void report_evaluation(run_t *run, bool stopped)
 {
-    if (!run->root)
+    if (!run->root || !run_is_owner(run))
         return;
     printf("%sstep %" PRId64 "  ", run->terminal ? "\r\033[K" : "", run->trainer.step);
     if (stopped) {

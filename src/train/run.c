@@ -93,6 +93,15 @@ static void warn_of_no_labels(run_t *run, const pt_step_result_t *step)
         (long long)run->trainer.step);
 }
 
+/* Another run that took the directory over ends this one. What cannot be known now the save will ask again. */
+static pt_status_t check_owner(run_t *run)
+{
+    pt_status_t ours = PT_OK;
+    if (run->root && !run_is_owner(run))
+        ours = pt_rundir_check_owner(run->dir);
+    return pt_comm_agree(run->trainer.mesh.world, ours, false);
+}
+
 /* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
 static pt_status_t loop(run_t *run)
 {
@@ -112,6 +121,7 @@ static pt_status_t loop(run_t *run)
         report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }
+    PT_TRY(check_owner(run));
     run->wants[STOP_STOP_STEP] =
         run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
     if (t->step < run->config->train.steps)
@@ -136,10 +146,9 @@ static pt_status_t remove_old(const run_t *run, const char *name)
     return PT_OK;
 }
 
-static pt_status_t lock_directory(run_t *run)
+static pt_status_t find_newest(run_t *run)
 {
     pt_checkpoint_entry_t newest;
-    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
     PT_TRY(pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL, NULL, NULL,
                                 &newest));
     run->found_step = newest.path[0] ? newest.step : -1;
@@ -148,7 +157,8 @@ static pt_status_t lock_directory(run_t *run)
 
 static pt_status_t open_directory(run_t *run)
 {
-    PT_TRY(lock_directory(run));
+    PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
+    PT_TRY(find_newest(run));
     return remove_old(run, "status.json");
 }
 
@@ -257,9 +267,9 @@ static void fill_result(run_t *run)
 bool run_is_owner(run_t *run)
 {
     pt_error_t record = *pt_error_last();
-    bool ours = pt_rundir_check_owner(run->dir) == PT_OK;
+    run->lost |= pt_rundir_check_owner(run->dir) == PT_CONFIG;
     pt_error_set(&record);
-    return ours;
+    return !run->lost;
 }
 
 /* Is the directory this run's? Before it was opened, or after another run took over, another one
@@ -270,7 +280,8 @@ static bool has_directory(run_t *run)
     struct stat info;
     bool opened = run->dir != NULL;
     if (!opened && stat(run->config->run.dir, &info) == 0)
-        opened = lock_directory(run) == PT_OK;
+        opened = pt_rundir_open_at_once(run->config->run.dir, &run->dir) == PT_OK &&
+                 find_newest(run) == PT_OK;
     pt_error_set(&record);
     return opened && run_is_owner(run);
 }

@@ -39,6 +39,7 @@ typedef struct run {
     uint64_t digest;    /* of that one */
     double start_sec;   /* clock when the run began */
     bool in_loop;       /* set-up is over */
+    bool lost;          /* rank 0: another run has the directory now */
     bool in_step;
     double step_start_sec; /* clock when the step began, while in_step */
     double train_sec;      /* in steps, the first apart */
@@ -76,7 +77,7 @@ pt_status_t save_if_due(run_t *run);
 void run_beat(void *run);
 /* What status.json says of this run. */
 pt_run_status_t run_status(const run_t *run);
-/* Is the directory still ours? Rank 0. */
+/* Is the directory still ours? Else `lost`, and nothing more is written. Rank 0. */
 bool run_is_owner(run_t *run);
 
 void report_header(const run_t *run);

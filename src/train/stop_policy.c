@@ -60,7 +60,7 @@ bool stop_is_wanted(void *self)
     for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
         if (run->wants[reason])
             return true;
-    return false;
+    return run->lost;
 }
 
 /* ---- why --------------------------------------------------------------------------------- */
