@@ -96,6 +96,7 @@ look_at_link_before() {
             ;;
         '') say "Slurm does not say how the link before, job $before, ended: going on" ;;
         esac
+        if [ "$(noted job)" = "$before" ]; then return; fi # its verdict was to go on
     fi
     if is_number "$code" && [ "$code" -ne 75 ]; then
         say "the link before ended with code $code: nothing to go on with"

@@ -1,6 +1,7 @@
 # TEST timeout=120
 # The batch scripts with stand-ins for Slurm, the launchers and the program: what they decide, also after
-# answers that Slurm gives seldom. A scene is what happens while the launcher runs.
+# answers that Slurm gives seldom. A scene is what happens while the launcher runs. OLD_BASH=FILE runs the scripts
+# with that bash: 4.2 and 4.3 have been tried.
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD
@@ -70,7 +71,7 @@ begin() { # [NAME=VALUE]... [SCRIPT] ARGUMENT...
     case ${1-} in *.sbatch) script=$1; shift ;; esac
     rm -f "$work/calls" "$work/launches" "$work/asked"
     # shellcheck disable=SC2086 # words
-    timeout 30 env $slurm_variables ${variables[@]+"${variables[@]}"} bash "$home/jobs/slurm/$script" "$@" >out 2>err
+    timeout 30 env $slurm_variables ${variables[@]+"${variables[@]}"} "${OLD_BASH:-bash}" "$home/jobs/slurm/$script" "$@" >out 2>err
     status=$?
 }
 said() { cat out err 2>/dev/null | grep -q -- "$1" && return; sed 's/^/# /' out err; return 1; }
@@ -252,7 +253,7 @@ scene <<<'exit 99'
 cat >busy <<'S'
 parent() { sed -n 's/^PPid:[[:space:]]*//p' "/proc/$1/status"; }
 shell=$PPID # the script itself, above its subshells
-while tr '\0' ' ' <"/proc/$(parent $shell)/cmdline" | grep -q '^bash .*\.sbatch'; do shell=$(parent $shell); done
+while tr '\0' ' ' <"/proc/$(parent $shell)/cmdline" | grep -q '^[^ ]*bash .*\.sbatch'; do shell=$(parent $shell); done
 kill -USR1 $shell
 S
 begin
@@ -452,6 +453,12 @@ begin CHAIN=1 CHAIN_AFTER=
 scene <<<'status 0'
 begin CHAIN=2 CHAIN_AFTER=41 SLURM_JOB_ID=42
 tap_ok "the link before lost a rank: the next runs" launched train
+fresh
+scene <<<'status 1; echo "srun: error: Node failure on node2" >&2; exit 1'
+begin CHAIN=1 CHAIN_AFTER=
+scene <<<'status 0'
+begin CHAIN=2 CHAIN_AFTER=41 SLURM_JOB_ID=42
+tap_ok "the link before lost a node: the next runs" launched train
 cat >bin/sbatch <<'S'
 #!/bin/bash
 echo "$CHAIN $CHAIN_AFTER $*" >>"$work/calls"
@@ -461,7 +468,7 @@ echo "10$CHAIN;cluster"
 S
 chmod +x bin/sbatch
 rm -f calls
-tap_ok "chain.sh" bash "$home/jobs/slurm/chain.sh" 3 --job-name=b x.sbatch my.ini run.dir=r
+tap_ok "chain.sh" "${OLD_BASH:-bash}" "$home/jobs/slurm/chain.sh" 3 --job-name=b x.sbatch my.ini run.dir=r
 tap_ok "chain.sh: what it submits" diff calls - <<'S'
 1  --parsable --no-requeue --kill-on-invalid-dep=yes --job-name=b x.sbatch my.ini run.dir=r
 2 101 --parsable --no-requeue --kill-on-invalid-dep=yes --dependency=afternotok:101 --job-name=b x.sbatch my.ini run.dir=r
