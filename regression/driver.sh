@@ -129,7 +129,7 @@ run_one() { # NP BACKEND
         (
             cd "$scratch/work" || exit 2
             export PENTA_TEST_BACKEND=$backend PENTA_TEST_NP=$np
-            exec timeout -k 5 "$seconds" "${command[@]}" </dev/null >"$scratch/out" 2>&1
+            exec timeout -k 5 "$seconds" ${command[@]+"${command[@]}"} </dev/null >"$scratch/out" 2>&1
         )
         status=$?
     } 2>/dev/null

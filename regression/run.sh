@@ -60,10 +60,11 @@ build() ( # FOLDER CONFIGURE-ARGUMENT...
 )
 
 run_test() { # FOLDER TEST LABEL PROGRESS: every combination is a result
-    local began=$EPOCHREALTIME ok bad skip seconds
+    local began ok bad skip seconds
+    began=$(date +%s.%N)
     printf '[%s] %s ... ' "$4" "$3"
     (cd "$1" && bash "$top/regression/driver.sh" "$2") >"$log/out" 2>&1
-    seconds=$(awk -v a="$began" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+    seconds=$(awk -v a="$began" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
     read -r ok bad skip < <(awk '
         /^ok.*# SKIP/ { skip++; next }
         /^ok/ { ok++ }
@@ -85,7 +86,7 @@ run_test() { # FOLDER TEST LABEL PROGRESS: every combination is a result
 run_all() { # FOLDER PREFIX PATTERN
     local number=0 test tests
     mapfile -t tests < <(make -s -C "$1" --no-print-directory list-tests | grep -E -- "$3")
-    for test in "${tests[@]}"; do
+    for test in ${tests[@]+"${tests[@]}"}; do # bash before 4.4: an empty array is unset
         number=$((number + 1))
         run_test "$1" "$test" "$2${test#regression/}" "$number/${#tests[@]}"
     done
