@@ -1,5 +1,6 @@
 /* Rank 0's part: file, environment and arguments become one text. It is made of blocks:
  *
+ *   \001home DIRECTORY      what ~ stands for in the file
  *   \001file NAME           the file's bytes follow
  *   \001environment         lines section.key=value
  *   \001command line        lines section.key=value
@@ -84,11 +85,22 @@ close_file:
     return status;
 }
 
-static pt_status_t add_file(pt_string_t *out, const char *path)
+/* "" when it is not set, or could not be handed on. */
+static const char *home_directory(void)
+{
+    const char *home = getenv("HOME");
+
+    return home && strlen(home) < PT_CONFIG_TEXT && !strpbrk(home, "\n\001") ? home
+                                                                             : "";
+}
+
+static pt_status_t add_file(pt_string_t *out, const char *written)
 {
     size_t length;
-    char *text, *mark;
+    char *text, *mark, path[PT_CONFIG_TEXT];
     int line = 1;
+
+    PT_TRY(pt_expand_path(written, "configuration file", home_directory(), path));
 
     if (strlen(path) >= PT_CONFIG_TEXT || strpbrk(path, "\n\001"))
         return PT_FAIL_COMMON(PT_CONFIG,
@@ -103,6 +115,7 @@ static pt_status_t add_file(pt_string_t *out, const char *path)
         return PT_FAIL_COMMON(PT_CONFIG, "%s:%d: byte 0x01: not a text file?", path,
                               line);
     }
+    pt_string_add(out, "%chome %s\n", PT_MARK, home_directory());
     pt_string_add(out, "%cfile %s\n", PT_MARK, path);
     pt_string_add_bytes(out, text, length);
     pt_string_add(out, "\n");
@@ -117,7 +130,7 @@ static pt_status_t add_value(pt_string_t *out, const char *origin, const char *d
     char decoded[PT_CONFIG_TEXT], *quoted;
     const pt_option_t *row;
 
-    PT_TRY(pt_option_decode(dotted, value, origin, &row, decoded));
+    PT_TRY(pt_option_decode(dotted, value, origin, home_directory(), &row, decoded));
     PT_TRY(PT_NEW("value", 4 * PT_CONFIG_TEXT, &quoted));
     pt_string_add(out, "%s.%s=%s\n", row->section, row->key,
                   pt_quote(decoded, quoted, 4 * PT_CONFIG_TEXT));

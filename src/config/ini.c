@@ -11,7 +11,7 @@
 enum { INI_LINE = 197 }; /* inih's buffer of 200 less "\r\n\0" */
 
 typedef struct ini_state {
-    const char *name, *text;
+    const char *name, *text, *home;
     size_t length, at;
     int line;
     bool indented;     /* the line now read begins with a blank */
@@ -124,8 +124,12 @@ static pt_status_t flush(ini_state_t *state)
 static pt_status_t decode(ini_state_t *state, const char *where, const char *spelling,
                           char *out)
 {
-    char shown[PT_SHOWN];
+    char shown[PT_SHOWN], expanded[PT_CONFIG_TEXT];
 
+    if (state->home) {
+        PT_TRY(pt_expand_home(state->row, spelling, where, state->home, expanded));
+        spelling = expanded;
+    }
     if (!pt_unquote(spelling, out, PT_CONFIG_TEXT))
         return PT_FAIL_COMMON(PT_CONFIG,
                               "%s: %s.%s: broken quotes in %s; inside \"...\" write "
@@ -159,7 +163,7 @@ static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
     if (length > 0 && spelling[0] != '"') {
         bool is_list = strchr(row->unit, ',') != NULL;
 
-        glue = !is_list ? " " : state->value[length - 1] == ',' ? "" : ",";
+        glue = !is_list ? " " : pt_list_is_divided(state->value, length - 1) ? "" : ",";
     }
     if (length + strlen(glue) + strlen(state->piece) >= PT_CONFIG_TEXT)
         return PT_FAIL_COMMON(PT_CONFIG, "%s: %s.%s is too long; at most %d bytes",
@@ -224,7 +228,7 @@ static pt_status_t check_syntax(ini_state_t *state)
 }
 
 pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
-                        pt_config_t *config, pt_string_t *unknown)
+                        const char *home, pt_config_t *config, pt_string_t *unknown)
 {
     ini_state_t *state;
     pt_status_t status;
@@ -232,6 +236,7 @@ pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
     PT_TRY(PT_NEW("ini parser", 1, &state));
     state->name = name;
     state->text = text;
+    state->home = home;
     state->length = length;
     state->config = config;
     state->unknown = unknown;

@@ -1,4 +1,4 @@
-/* Options that are lists: "A,B,C". */
+/* Options that are lists: "A,B,C". A comma in an item is written \,, a backslash before one \\. */
 #include "src/config/private.h"
 
 #include <stdio.h>
@@ -17,13 +17,30 @@ const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char 
     return buffer;
 }
 
+/* Past the item that begins at `text`: its dividing comma or the end. */
+static const char *item_end(const char *text)
+{
+    for (; *text && *text != ','; text++)
+        text += *text == '\\' && (text[1] == ',' || text[1] == '\\');
+    return text;
+}
+
+bool pt_list_is_divided(const char *text, size_t at)
+{
+    size_t slashes = 0;
+
+    while (slashes < at && text[at - slashes - 1] == '\\')
+        slashes++;
+    return text[at] == ',' && slashes % 2 == 0;
+}
+
 int pt_config_items(const pt_config_t *config, pt_option_id_t id)
 {
     const char *text = pt_option_view(config, pt_option(id));
     int count = text[strspn(text, BLANKS)] != '\0';
 
-    for (; count > 0 && *text; text++)
-        count += *text == ',';
+    for (text = item_end(text); count > 0 && *text; text = item_end(text + 1))
+        count++;
     return count;
 }
 
@@ -38,16 +55,18 @@ static void trim_end(char *text)
 void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
                     char buffer[PT_CONFIG_TEXT])
 {
-    const char *text = pt_option_view(config, pt_option(id));
-    size_t length;
+    const char *text = pt_option_view(config, pt_option(id)), *end;
+    size_t length = 0;
 
     for (; index > 0; index--) {
-        text += strcspn(text, ",");
+        text = item_end(text);
         text += *text == ',';
     }
     text += strspn(text, BLANKS);
-    length = strcspn(text, ",");
-    memcpy(buffer, text, length);
+    for (end = item_end(text); text < end; text++) {
+        text += *text == '\\' && (text[1] == ',' || text[1] == '\\');
+        buffer[length++] = *text;
+    }
     buffer[length] = '\0';
     trim_end(buffer);
 }

@@ -299,14 +299,19 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
 }
 
 pt_status_t pt_option_decode(const char *dotted, const char *value, const char *origin,
-                             const pt_option_t **row, char decoded[PT_CONFIG_TEXT])
+                             const char *home, const pt_option_t **row,
+                             char decoded[PT_CONFIG_TEXT])
 {
     const char *dot = strchr(dotted, '.');
-    char section[64] = "", shown[PT_SHOWN];
+    char section[64] = "", shown[PT_SHOWN], spelling[PT_CONFIG_TEXT];
 
     if (dot)
         snprintf(section, sizeof section, "%.*s", (int)(dot - dotted), dotted);
     PT_TRY(pt_option_lookup(section, dot ? dot + 1 : dotted, origin, row));
+    if (home) {
+        PT_TRY(pt_expand_home(*row, value, origin, home, spelling));
+        value = spelling;
+    }
     PT_CHECK_COMMON(
         pt_unquote(value, decoded, PT_CONFIG_TEXT), PT_CONFIG, "%s: %s=%s: %s", origin,
         dotted, pt_show(value, shown, sizeof shown),
@@ -322,7 +327,7 @@ pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
     char decoded[PT_CONFIG_TEXT];
     const pt_option_t *row;
 
-    PT_TRY(pt_option_decode(dotted_key, value, origin, &row, decoded));
+    PT_TRY(pt_option_decode(dotted_key, value, origin, NULL, &row, decoded));
     return pt_option_store(config, row, decoded, origin);
 }
 

@@ -47,7 +47,8 @@ static pt_status_t read_lines(const char *text, size_t length, bool is_environme
 }
 
 /* One block: `head` is its first line after the mark. */
-static pt_status_t read_block(const char *head, const char *end, pt_config_t *out)
+static pt_status_t read_block(const char *head, const char *end, const char *home,
+                              pt_config_t *out)
 {
     const char *stop = memchr(head, '\n', (size_t)(end - head)), *text;
     size_t width = (size_t)((stop ? stop : end) - head);
@@ -58,7 +59,7 @@ static pt_status_t read_block(const char *head, const char *end, pt_config_t *ou
     snprintf(name, sizeof name, "%.*s",
              (int)(width < sizeof name ? width : sizeof name - 1), head);
     if (strncmp(name, "file ", 5) == 0)
-        return pt_ini_read(name + 5, text, (size_t)(end - text), out, NULL);
+        return pt_ini_read(name + 5, text, (size_t)(end - text), home, out, NULL);
     is_environment = strcmp(name, "environment") == 0;
     if (is_environment || strcmp(name, "command line") == 0)
         return read_lines(text, (size_t)(end - text), is_environment, out);
@@ -69,13 +70,14 @@ static pt_status_t read_block(const char *head, const char *end, pt_config_t *ou
 pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config_t *out,
                                pt_json_text_t *json)
 {
-    static const char json_head[] = "json\n";
+    static const char json_head[] = "json\n", home_head[] = "home ";
+    char home[PT_CONFIG_TEXT] = "";
     const char *all = gathered + strlen(gathered);
     size_t plain = strcspn(gathered, "\001");
 
     *json = (pt_json_text_t){0};
     pt_config_defaults(out);
-    PT_TRY(pt_ini_read(name, gathered, plain, out, NULL));
+    PT_TRY(pt_ini_read(name, gathered, plain, NULL, out, NULL));
     for (const char *mark = gathered + plain; *mark;) {
         const char *head = mark + 1, *end = strchr(head, PT_MARK);
 
@@ -85,7 +87,12 @@ pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config
             break;
         }
         end = end ? end : all;
-        PT_TRY(read_block(head, end, out));
+        if (strncmp(head, home_head, sizeof home_head - 1) == 0)
+            snprintf(home, sizeof home, "%.*s",
+                     (int)strcspn(head + sizeof home_head - 1, "\n\001"),
+                     head + sizeof home_head - 1);
+        else
+            PT_TRY(read_block(head, end, home, out));
         mark = end;
     }
     return PT_OK;

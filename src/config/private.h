@@ -48,9 +48,10 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
 /* Finds the row of section.key or fails with the nearest name. */
 pt_status_t pt_option_lookup(const char *section, const char *key, const char *origin,
                              const pt_option_t **out);
-/* Both for "section.key" as written, and the value out of its quotes. */
+/* Both for "section.key" as written, and the value out of its quotes. `home`: see pt_expand_home. */
 pt_status_t pt_option_decode(const char *dotted, const char *value, const char *origin,
-                             const pt_option_t **row, char decoded[PT_CONFIG_TEXT]);
+                             const char *home, const pt_option_t **row,
+                             char decoded[PT_CONFIG_TEXT]);
 /* The nearest of the words of "a|b|c" when near enough to be meant; else NULL. */
 const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size);
@@ -69,11 +70,24 @@ void pt_string_add_value(pt_string_t *string, const char *key, const char *value
 /* For messages: printable, shortened to fit. Returns buffer. */
 const char *pt_show(const char *text, char *buffer, size_t size);
 
+/* ---- home.c: paths as people write them ---- */
+/* Spelling of a path, or of a list of paths, with the home directory for a ~ or $HOME that begins it; other
+ * ~NAME and $NAME are refused, as no shell sees them. A spelling of anything else stays as it is. `home`:
+ * "" if none is set, NULL: expand nothing, refuse nothing (what was archived). CONFIG. */
+pt_status_t pt_expand_home(const pt_option_t *row, const char *spelling,
+                           const char *origin, const char *home,
+                           char out[PT_CONFIG_TEXT]);
+/* The same for one path that is no option: `what` it is, for messages. */
+pt_status_t pt_expand_path(const char *path, const char *what, const char *home,
+                           char out[PT_CONFIG_TEXT]);
+/* Would byte `at` of a value be taken for a ~ or $ of that kind? Then it is written as \xHH in quotes. */
+bool pt_home_is_meant(const char *value, size_t at);
+
 /* ---- ini.c ---- */
 /* Reads INI text [text, text + length) called `name` into config. The archive of another version
  * may hold rows we do not have: they are added to `unknown` unless that is NULL. */
 pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
-                        pt_config_t *config, pt_string_t *unknown);
+                        const char *home, pt_config_t *config, pt_string_t *unknown);
 
 /* ---- gather.c ---- */
 enum { PT_MARK = '\001' }; /* begins the line above a block of gathered text */
@@ -98,6 +112,8 @@ pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropou
                        pt_config_t *out);
 
 /* ---- list.c ---- */
+/* Is byte `at` a comma that divides items? One behind a backslash is part of a name. */
+bool pt_list_is_divided(const char *text, size_t at);
 /* Rules of the lists of files. */
 pt_status_t pt_config_check_lists(const pt_config_t *config);
 

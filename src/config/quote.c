@@ -82,16 +82,17 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
     return true;
 }
 
-/* Escaped form of one byte; returns its length. */
-static size_t escape(char c, char out[8])
+/* Escaped form of byte `at`; returns its length. */
+static size_t escape(const char *value, size_t at, char out[8])
 {
+    char c = value[at];
     unsigned char byte = (unsigned char)c;
 
     if (c == '\n' || c == '\t')
         return (size_t)snprintf(out, 8, "\\%c", c == '\n' ? 'n' : 't');
     if (c == '"' || c == '\\')
         return (size_t)snprintf(out, 8, "\\%c", c);
-    if (byte < 0x20 || byte == 0x7f ||
+    if (byte < 0x20 || byte == 0x7f || pt_home_is_meant(value, at) ||
         c == ';') /* inih: " ;" begins a comment, quoted or not */
         return (size_t)snprintf(out, 8, "\\x%02x", byte);
     out[0] = c, out[1] = '\0';
@@ -107,7 +108,8 @@ static bool must_quote(const char *value)
     if (value[0] == '"' || value[0] == ' ' || value[length - 1] == ' ')
         return true;
     for (const char *c = value; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';')
+        if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';' ||
+            pt_home_is_meant(value, (size_t)(c - value)))
             return true;
     return false;
 }
@@ -122,8 +124,8 @@ const char *pt_quote(const char *value, char *buffer, size_t size)
         return buffer;
     }
     pt_text_add(&text, "\"");
-    for (const char *c = value; *c; c++) {
-        escape(*c, piece);
+    for (size_t at = 0; value[at]; at++) {
+        escape(value, at, piece);
         pt_text_add(&text, "%s", piece);
     }
     pt_text_add(&text, "\"");
@@ -140,12 +142,12 @@ void pt_string_add_value(pt_string_t *string, const char *key, const char *value
         return;
     }
     pt_string_add(string, "%s = \"", key);
-    for (const char *c = value; *c; c++) {
+    for (size_t at = 0; value[at]; at++) {
         if (column + 4 > LINE_BYTES) {
             pt_string_add(string, "\"\n    \"");
             column = 0;
         }
-        column += escape(*c, piece);
+        column += escape(value, at, piece);
         pt_string_add(string, "%s", piece);
     }
     pt_string_add(string, "\"");

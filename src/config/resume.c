@@ -134,7 +134,7 @@ static pt_status_t read_archive(const char *ini, const char *path,
     PT_TRY(PT_NEW("archived configuration", 1, &out->then));
     pt_config_defaults(out->then);
     snprintf(name, sizeof name, "%s: /config", path);
-    return pt_ini_read(name, ini, strlen(ini), out->then, &out->unknown);
+    return pt_ini_read(name, ini, strlen(ini), NULL, out->then, &out->unknown);
 }
 
 static void free_archive(archive_t *archive)

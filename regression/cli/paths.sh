@@ -1,0 +1,46 @@
+# TEST timeout=60
+# Paths as people write them: ~ and $HOME, commas, marks and line ends of other editors.
+# shellcheck disable=SC2088,SC2016 # the program expands them
+. "$PENTA_SRCDIR/regression/tap.sh"
+
+mkdir home && export HOME=$PWD/home
+seq -f 'number %g' 1 400 >home/text
+cp home/text 'a,b.txt'
+small="model.layers=1 model.hidden=32 model.ffn=32 model.heads=2 model.kv_heads=2 model.head_dim=16 train.sequence=16
+train.global_batch=4 train.steps=1"
+# shellcheck disable=SC2086 # words
+train() { "$PENTA" train "$@" $small >out 2>err; }
+
+cat >home/c.ini <<'END'
+[run]
+dir = ~/from-file
+[data]
+path = $HOME/text,
+    "~/text"
+END
+tap_ok "a path in a file begins with ~" train home/c.ini
+tap_ok "... and in an argument, even that of the file" train '~/c.ini' 'run.dir=~/from-argument'
+export PENTA_RUN_DIR='~/from-environment'
+tap_ok "... and in the environment" train data.path='${HOME}/text'
+unset PENTA_RUN_DIR
+for name in file argument environment; do
+    tap_ok "... from-$name" test -f home/from-$name/summary.json
+done
+tap_ok "the archive goes on" train home/from-file/config.resolved.ini train.steps=2
+tap_ok "a comma in a name" train 'data.path=a\,b.txt,home/text' run.dir=comma
+tap_ok "... survives" train comma/config.resolved.ini train.steps=2
+for path in '~nobody/x' '$SCRATCH/x' 'x/${USER}'; do
+    tap_fails "$path is refused" 2 train data.path=home/text run.dir="$path"
+    tap_ok "... in words" grep -q 'not looked up' err
+done
+tap_fails "no home, no ~" 2 env -u HOME "$PENTA" train data.path=home/text 'run.dir=~/x'
+tap_ok "a file that has a \$ in its name can be named" cp home/text 'x$y'
+tap_ok "... in quotes" train 'data.path="x\x24y"' run.dir=dollar
+tap_ok "... and archived" train dollar/config.resolved.ini train.steps=2
+tap_ok "no directory has such a name" test -z "$(find . -name '*~*' -o -name '$*')"
+sed 's/$/\r/; 1s/^/\xef\xbb\xbf/' home/c.ini >dos.ini
+tap_ok "a byte order mark and CRLF in the file" train dos.ini run.dir=dos
+iconv -f UTF-8 -t UTF-16 home/c.ini >wide.ini
+tap_fails "UTF-16 is refused" 2 train wide.ini run.dir=wide
+tap_ok "... in words" grep -q 'UTF-16: save it as UTF-8' err
+tap_done
