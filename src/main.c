@@ -53,6 +53,7 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
         return code;
     }
     tell_log(rank, size);
+    pt_fault_announce();
     status = pt_wire_open_mpi(&world, &wire);
     if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, wire);
@@ -124,6 +125,7 @@ int main(int argc, char **argv)
         return finish(status, NULL);
     if (command->parallel)
         return run_parallel(command, argc, argv);
+    pt_fault_announce();
     status = pt_wire_open_serial(&wire);
     if (status == PT_OK)
         status = pt_cmd_check_output(command->run(argc - 1, argv + 1, wire));

@@ -18,7 +18,8 @@ pt_text_t pt_text_init(char *buffer, size_t size);
 void pt_text_add(pt_text_t *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What a terminal would obey rather than show becomes '?': control bytes but tab and newline. */
+/* What a terminal would obey rather than show becomes '?': control characters (but tab and newline) as bytes
+ * or in UTF-8, those that turn the direction of the line, and bytes that are no UTF-8. */
 void pt_text_printable(char *text);
 /* "1.25 GiB", "1h 02m 03s", "8.03 B" (parameters): into buffer, which is returned. */
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size);
@@ -31,6 +32,7 @@ bool pt_text_is_near(const char *word, int distance);
 /* Whole-text numbers: false on trailing text, overflow, empty. Accepts 1e6 and 2^20 for
  * integers when exact. */
 bool pt_text_int(const char *text, int64_t *out);
-bool pt_text_double(const char *text, double *out); /* finite only */
+/* Decimal and finite; a number that would become 0 without being it is none. */
+bool pt_text_double(const char *text, double *out);
 
 #endif

@@ -1,5 +1,6 @@
 # TEST timeout=60
-# What README.md and doc/ name exists: files, links, options section.key, identifiers pt_ and PT_.
+# What README.md and doc/ name exists: files, links, options section.key, identifiers pt_ and PT_. Sites of
+# injected failures stand in their table.
 # A path with a part x, name, NAME or N, such as src/ops/cpu/x.c, stands for any; a C test may be
 # named without .c.
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
@@ -36,12 +37,22 @@ check_files() { # PAGE
 
 # Words of the form section.key: the option table, and the sites of injected failures.
 list_keys() {
-    local calls='(pt_fault|pt_checkpoint_inject)\("[a-z_.]+"'
     if [ -e src/config/options.def ]; then
         sed -nE 's/^PT_(INT|REAL|BOOL|CHOICE|TEXT) *\(([a-z]+), ([a-z0-9_]+),.*/\2.\3/p' \
             src/config/options.def
     fi
-    sources src io -- '*.c' | xargs -r grep -ohE "$calls" | sed -E 's/.*"(.*)"/\1/'
+    list_sites
+}
+
+# Sites of injected failures, as the code calls them.
+list_sites() {
+    sources src io -- '*.c' | xargs -r grep -ohE '(pt_fault|pt_checkpoint_inject)\("[a-z_.]+"' | sed -E 's/.*"(.*)"/\1/'
+}
+
+check_sites() {
+    list_sites | sort -u | while read -r site; do
+        grep -qsF "PT_FAULT_SITE(\"$site\")" src/base/fault.def || echo "src/base/fault.def: lacks the site $site"
+    done
 }
 
 list_identifiers() {
@@ -54,6 +65,7 @@ scan() {
         cd "$1" || exit
         list_keys | sort -u >"$scratch/keys"
         list_identifiers >"$scratch/identifiers"
+        check_sites
         sections=$(sed 's/[.].*//' "$scratch/keys" | sort -u | paste -sd '|')
         list_pages | while read -r page; do
             check_files "$page"
@@ -72,9 +84,11 @@ options='PT_INT(train, steps, 1, "", 1, 2, BITS, FREE, "x")'
 catches "a missing file" README.md 'see `src/a.c`.'
 catches "a dead link" doc/a.md '[b](b.md)'
 catches "an unknown option" doc/a.md 'set train.step=3' src/config/options.def "$options"
+catches "a site without a row" src/a.c 'int f(void) { return pt_fault("train.x"); }' \
+    src/base/fault.def 'PT_FAULT_SITE("train.y")'
 catches "an unknown identifier" doc/a.md 'call pt_nothing' src/a.c 'int pt_something;'
 accepts "what exists" doc/a.md '[b](b.md#c), [w](https://a.b/c), ../src/a.c, src/*.c, src/x.c:
 train.steps, train.c, run.sh, site train.gradient; pt_fault, pt_op_NAME. and/or I/O' \
     doc/b.md '# c' src/a.c 'int f(void) { return pt_fault("train.gradient"); }' \
-    src/config/options.def "$options"
+    src/base/fault.def 'PT_FAULT_SITE("train.gradient")' src/config/options.def "$options"
 check_tree

@@ -201,19 +201,44 @@ static const struct {
     {"[train]\nsteps = 1\n\n# c\nsteps = 2\n",
      {"bad.ini:5: train.steps is given twice", "line 2"}},
     {"[train]\nstep = 1\n", {"bad.ini:2: train.step:", "maybe: train.steps?"}},
-    {"[trian]\nsteps = 1\n", {"bad.ini:2: trian.steps:", "maybe: train.steps?"}},
+    {"[trian]\nsteps = 1\n", {"bad.ini:1: [trian]: no such section", "[train]?"}},
     {"steps = 1\n", {"bad.ini:1: steps stands before any [section]"}},
     {"[train\nsteps = 1\n", {"bad.ini:1: neither [section]"}},
     {"[train]\nseed = 2\nsteps 5\n", {"bad.ini:3: neither [section]"}},
     {"[train]\nsteps = 5\n  seed = 3\n",
      {"bad.ini:3:", "first column", "train.steps, line 2"}},
     {"[data]\npath = a\n  split = 1,0\n", {"bad.ini:3:", "first column"}},
-    {"[data]\npath = \"a\\\"\n", {"bad.ini:2: data.path: broken quotes"}},
+    {"[data]\npath = \"a\\\"\n", {"bad.ini:2: data.path=", "broken quotes"}},
     {"[run]\ndir = a\x01z\n", {"bad.ini:2: byte 0x01"}},
     {"[run]\ndir = a\x02z\n", {"bad.ini:2: byte 0x02 at column 8"}},
     {"[run]\n\xff\xfe\n", {"bad.ini:2: neither"}},
     {"[tr\xc3\xa4in]\nsteps = 1\n",
-     {"bad.ini:2: tr\\xc3\\xa4in.steps", "maybe: train.steps?"}},
+     {"bad.ini:1: [tr\\xc3\\xa4in]: no such section; maybe: [train]?"}},
+    {"[train]lr=1\n", {"bad.ini:1: something follows the ]"}},
+    {"[train] lr = 1\n", {"bad.ini:1: something follows the ]"}},
+    {"[run]\n[train]]\n", {"bad.ini:2: something follows the ]"}},
+    {"[train]\xc2\xa0\nlr = 1\n", {"bad.ini:1: something follows the ]"}},
+    {"[train]\nlr = 1\n[foo]\n", {"bad.ini:3: [foo]: no such section"}},
+    {"  [trian]\n", {"bad.ini:1: [trian]: no such section; maybe: [train]?"}},
+    {"[ train ]\nlr = 1\n", {"bad.ini:1: [ train ]: no such section"}},
+    {"[]\nlr = 1\n", {"bad.ini:1: []: no such section"}},
+    {"train.lr = 1\n", {"bad.ini:1: train.lr stands before any [section]"}},
+    {"[train]\nLR = 1\n", {"bad.ini:2: train.LR: no such option; maybe: train.lr?"}},
+    {"[train]\nlr = 0x10\n",
+     {"bad.ini:2: train.lr=0x10: not a finite number in decimal"}},
+    {"[train]\nlr = 0x1p-3\n", {"train.lr=0x1p-3: not a finite number in decimal"}},
+    {"[train]\nsteps = 0x10\n", {"train.steps=0x10: not a whole number"}},
+    {"[train]\nlr = 1e-400\n", {"train.lr=1e-400: not a finite number in decimal"}},
+    {"[train]\nlr = 0,001\n", {"train.lr=0,001: not a finite number in decimal"}},
+    {"[train]\nlr = 1e-3f\n", {"train.lr=1e-3f: not a finite number in decimal"}},
+    {"[train]\nsteps = 1_000\n", {"train.steps=1_000: not a whole", "1e3"}},
+    {"[train]\nsteps = 1,000\n", {"train.steps=1,000: not a whole"}},
+    {"[train]\nsteps = 1k\n", {"train.steps=1k: not a whole"}},
+    {"[train]\nsteps = 10s\n", {"train.steps=10s: not a whole"}},
+    {"[run]\ndir = 'x'\n", {"bad.ini:2: run.dir='x': broken quotes"}},
+    {"[run]\ndir = \"x\n", {"bad.ini:2: run.dir=\"x: broken quotes"}},
+    {"[run]\ndir = x\"\n", {"bad.ini:2: run.dir=x\": broken quotes"}},
+    {"[run]\ndir = \"x\" y\n", {"bad.ini:2: run.dir=\"x\" y: broken quotes"}},
 };
 
 static void check_files(void)
@@ -256,6 +281,29 @@ static void check_files(void)
            (const char *[]){"folder: cannot read", NULL});
     expect("missing", load("no.ini", 0, NULL),
            (const char *[]){"no.ini: cannot open", NULL});
+}
+
+/* Names of variables that nobody reads. */
+static void check_spellings(void)
+{
+    static const char *const names[] = {"penta_train_lr",  "PENTA_train_lr",
+                                        "Penta_Train_Lr",  "PENTA_TRAIN.LR",
+                                        "PENTA_TRAIN_LRR", "PENTA_TRAIN-LR"};
+    static const char *const others[] = {"PENTA_HOME", "PENTA_SRCDIR", "PENTA_FAULT",
+                                         "PENTA_TEST_LR", "PENTAGON_TRAIN_LR"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        setenv(names[i], "1", 1);
+        expect("environment", load(NULL, 0, NULL),
+               (const char *[]){names[i], "PENTA_TRAIN_LR?", NULL});
+        unsetenv(names[i]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        setenv(others[i], "1", 1);
+        tap_ok(load(NULL, 0, NULL) == PT_OK, "%s is not ours: %s", others[i],
+               pt_error_last()->text);
+        unsetenv(others[i]);
+    }
 }
 
 static void check_precedence(void)
@@ -303,6 +351,7 @@ static void check_precedence(void)
            (const char *[]){"maybe: PENTA_TRAIN_STEPS?", NULL});
     unsetenv("PENTA_TRIAN_STEPS");
     unsetenv("PENTA_TRAIN_SEED");
+    check_spellings();
 }
 
 int main(void)

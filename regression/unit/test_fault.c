@@ -26,41 +26,43 @@ static pt_status_t init_with(const char *text)
 static void test_parse(void)
 {
     static const char *const bad[] = {
-        "save",
-        "save:0:1",
-        "save:0:1:io:x",
+        "checkpoint.write",
+        "checkpoint.write:0:1",
+        "checkpoint.write:0:1:io:x",
         ":0:1:io",
-        "save:x:1:io",
-        "save:0:x:io",
-        "save:0:-1:io",
-        "save:0:1:",
-        "save:0:1:fire",
-        "save:0:1:io,",
-        ",save:0:1:io",
-        "save::1:io",
+        "checkpoint.write:x:1:io",
+        "checkpoint.write:0:x:io",
+        "checkpoint.write:0:-1:io",
+        "checkpoint.write:0:1:",
+        "checkpoint.write:0:1:fire",
+        "checkpoint.rite:0:1:io",
+        "save:0:1:io",
+        "checkpoint.write:0:1:io,",
+        ",checkpoint.write:0:1:io",
+        "checkpoint.write::1:io",
         "a-site-whose-name-is-much-longer-than-any-that-could-be-in-use-here:0:1:io"};
-    char many[4096] = "a:0:0:io";
+    char many[4096] = "checkpoint.write:0:0:io";
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         pt_status_t status = init_with(bad[i]);
         tap_ok(status == PT_CONFIG && pt_error_last()->scope == PT_SCOPE_COMMON &&
                    strstr(pt_error_last()->text, "PENTA_FAULT") &&
-                   pt_fault("save") == PT_FAULT_NONE,
+                   pt_fault("checkpoint.write") == PT_FAULT_NONE,
                "refused: %s", bad[i]);
     }
     for (int i = 1; i < 16; i++)
-        strncat(many, ",a:0:0:io", sizeof many - strlen(many) - 1);
+        strncat(many, ",checkpoint.write:0:0:io", sizeof many - strlen(many) - 1);
     tap_ok(init_with(many) == PT_OK, "sixteen are read");
-    strncat(many, ",a:0:0:io", sizeof many - strlen(many) - 1);
+    strncat(many, ",checkpoint.write:0:0:io", sizeof many - strlen(many) - 1);
     tap_ok(init_with(many) == PT_CONFIG, "refused: seventeen");
     for (int i = 0; i < 4000; i++)
         many[i] = 'x';
     tap_ok(init_with(many) == PT_CONFIG, "refused: one that never ends");
     pt_error_clear();
     unsetenv("PENTA_FAULT");
-    tap_ok(pt_fault_init() == PT_OK && pt_fault("save") == PT_FAULT_NONE,
+    tap_ok(pt_fault_init() == PT_OK && pt_fault("checkpoint.write") == PT_FAULT_NONE,
            "unset is none");
-    tap_ok(init_with("") == PT_OK && pt_fault("save") == PT_FAULT_NONE,
+    tap_ok(init_with("") == PT_OK && pt_fault("checkpoint.write") == PT_FAULT_NONE,
            "empty is none");
 }
 
@@ -71,21 +73,23 @@ static void test_match(void)
     pt_log_set_level(PT_LOG_ERROR);
     pt_log_set_where(&where);
     pt_log_set_rank(2, 4, "here");
-    tap_ok(init_with("save:2:7:io,save:*:8:nospace,loss:2:*:nan,load:1:*:io") == PT_OK,
+    tap_ok(init_with("checkpoint.write:2:7:io,checkpoint.write:*:8:nospace,train."
+                     "gradient:2:*:nan,checkpoint.create:1:*:io") == PT_OK,
            "a list is read");
-    tap_ok(pt_fault("save") == PT_FAULT_NONE, "not outside steps");
+    tap_ok(pt_fault("checkpoint.write") == PT_FAULT_NONE, "not outside steps");
     where.step = 7;
-    tap_ok(pt_fault("save") == PT_FAULT_IO, "io at its step");
+    tap_ok(pt_fault("checkpoint.write") == PT_FAULT_IO, "io at its step");
     where.step = 8;
-    tap_ok(pt_fault("save") == PT_FAULT_NOSPACE, "nospace on any rank");
+    tap_ok(pt_fault("checkpoint.write") == PT_FAULT_NOSPACE, "nospace on any rank");
     where.step = 9;
-    tap_ok(pt_fault("save") == PT_FAULT_NONE, "not at another step");
-    tap_ok(pt_fault("loss") == PT_FAULT_NAN, "nan at any step");
-    tap_ok(pt_fault("load") == PT_FAULT_NONE, "not on another rank");
-    tap_ok(pt_fault("sav") == PT_FAULT_NONE && pt_fault("saves") == PT_FAULT_NONE,
+    tap_ok(pt_fault("checkpoint.write") == PT_FAULT_NONE, "not at another step");
+    tap_ok(pt_fault("train.gradient") == PT_FAULT_NAN, "nan at any step");
+    tap_ok(pt_fault("checkpoint.create") == PT_FAULT_NONE, "not on another rank");
+    tap_ok(pt_fault("checkpoint.writ") == PT_FAULT_NONE &&
+               pt_fault("checkpoint.writes") == PT_FAULT_NONE,
            "sites match whole");
     where.step = -1;
-    tap_ok(pt_fault("loss") == PT_FAULT_NAN, "any step is also none");
+    tap_ok(pt_fault("train.gradient") == PT_FAULT_NAN, "any step is also none");
     pt_log_set_where(NULL);
 }
 
@@ -100,7 +104,7 @@ static int ending(const char *text, useconds_t patience)
         return 0;
     child = fork();
     if (child == 0) {
-        pt_fault("here");
+        pt_fault("checkpoint.close");
         _exit(42);
     }
     if (patience > 0) {
@@ -117,19 +121,19 @@ static void test_act(void)
 {
     int status;
 
-    status = ending("here:2:*:kill", 0);
+    status = ending("checkpoint.close:2:*:kill", 0);
     tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "kill");
-    status = ending("here:2:*:segv", 0);
+    status = ending("checkpoint.close:2:*:segv", 0);
     tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "segv");
-    status = ending("here:2:*:exit", 0);
+    status = ending("checkpoint.close:2:*:exit", 0);
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 1, "exit");
-    status = ending("here:2:*:sleep", 200000);
+    status = ending("checkpoint.close:2:*:sleep", 200000);
     tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "sleep");
-    status = ending("here:2:*:slow", 200000);
+    status = ending("checkpoint.close:2:*:slow", 200000);
     tap_ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "slow takes its time");
-    status = ending("here:2:*:slow", 0);
+    status = ending("checkpoint.close:2:*:slow", 0);
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "slow goes on");
-    status = ending("there:2:*:kill", 0);
+    status = ending("checkpoint.write:2:*:kill", 0);
     tap_ok(WIFEXITED(status) && WEXITSTATUS(status) == 42, "no failure, no effect");
 }
 

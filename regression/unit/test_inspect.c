@@ -102,6 +102,22 @@ static void test_verbs(void)
            "--json");
 }
 
+/* Whatever a foreign file says, the terminal is not told. */
+static void test_foreign(void)
+{
+    static const char *const verbs[] = {"--config", "--diff"};
+
+    for (int i = 0; i < 2; i++)
+        tap_ok(inspect("evil.h5", verbs[i], i ? "a.h5" : NULL) == PT_OK &&
+                   !strpbrk(out, "\x1b\a") && !strstr(out, "\xc2\x9b") &&
+                   has("b = ?]0;x???2J"),
+               "%s shows no control characters", verbs[i]);
+    tap_ok(inspect("evil.h5", "--config", "--json") == PT_OK &&
+               !strpbrk(out, "\x1b\a") && !strstr(out, "\xc2\x9b") &&
+               has("\\u001B]0;x\\u0007"),
+           "JSON has them in words");
+}
+
 static void test_usage(void)
 {
     expect_error(inspect(NULL, NULL, NULL), PT_CONFIG, "needs one file");
@@ -186,10 +202,15 @@ int main(void)
         return 1;
     tap_ok(small_save(world, "a.h5", "[a]\nb = 1\n", 0) == PT_OK &&
                small_save(world, "same.h5", "[a]\nb = 1\n", 0) == PT_OK &&
-               small_save(world, "ulp.h5", "[a]\nb = 2\n", 0x1p-20) == PT_OK,
+               small_save(world, "ulp.h5", "[a]\nb = 2\n", 0x1p-20) == PT_OK &&
+               small_save(world, "evil.h5",
+                          "[a]\nb = \x1b]0;x\a\xc2\x9b"
+                          "2J\n",
+                          0) == PT_OK,
            "files to inspect");
     pt_engine_destroy(engine);
     test_verbs();
+    test_foreign();
     test_usage();
     test_damage();
     test_diff();

@@ -41,6 +41,17 @@ static void test_printable(void)
 
     pt_text_printable(text);
     tap_ok(equal(text, "a?[2Jb??\tc\n\xc3\xa4"), "nothing a terminal would obey");
+    char wide[] = "\xc2\x9b"
+                  "2J\x9b"
+                  "2J\xe2\x80\xae"
+                  "abc\xe2\x81\xa6\xe2\x82\xac\xf0\x9f\x98\x80\xff"
+                  "\xc0\x9b\xed\xa0\x80\xc2";
+    pt_text_printable(wide);
+    tap_ok(equal(wide, "??2J?2J???abc???\xe2\x82\xac\xf0\x9f\x98\x80?"
+                       "??"
+                       "???"
+                       "?"),
+           "C1, direction, and no UTF-8: %s", wide);
 }
 
 static void test_units(void)

@@ -26,6 +26,12 @@ typedef enum action {
 static const char *const action_names[ACTION_COUNT] = {
     "kill", "exit", "segv", "sleep", "slow", "io", "nospace", "nan"};
 
+static const char *const sites[] = {
+#define PT_FAULT_SITE(name) name,
+#include "src/base/fault.def"
+#undef PT_FAULT_SITE
+};
+
 typedef struct fault {
     char site[SITE_SIZE];
     int64_t rank, step; /* ANY: matches all */
@@ -63,6 +69,25 @@ static pt_status_t parse_action(const char *entry, const char *field, action_t *
         field, entry);
 }
 
+static pt_status_t check_site(const char *site)
+{
+    int best = 99;
+    const char *nearest = "";
+
+    for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
+        int distance = pt_text_distance(site, sites[i]);
+        if (distance < best)
+            best = distance, nearest = sites[i];
+    }
+    if (best == 0)
+        return PT_OK;
+    if (!pt_text_is_near(site, best))
+        nearest = "";
+    return PT_FAIL_COMMON(
+        PT_CONFIG, "PENTA_FAULT: no site \"%s\"%s%s%s; doc/errors.md lists them", site,
+        *nearest ? "; maybe: " : "", nearest, *nearest ? "?" : "");
+}
+
 static pt_status_t parse_fault(const char *entry, fault_t *fault)
 {
     char copy[2 * SITE_SIZE], *rest = copy, *fields[FIELD_COUNT + 1];
@@ -78,7 +103,8 @@ static pt_status_t parse_fault(const char *entry, fault_t *fault)
     memcpy(fault->site, fields[0], strlen(fields[0]) + 1);
     PT_TRY(parse_number(entry, fields[1], "rank", &fault->rank));
     PT_TRY(parse_number(entry, fields[2], "step", &fault->step));
-    return parse_action(entry, fields[3], &fault->action);
+    PT_TRY(parse_action(entry, fields[3], &fault->action));
+    return check_site(fault->site);
 }
 
 pt_status_t pt_fault_init(void)
@@ -101,6 +127,13 @@ pt_status_t pt_fault_init(void)
     }
     fault_count = count;
     return PT_OK;
+}
+
+void pt_fault_announce(void)
+{
+    if (fault_count > 0)
+        pt_log_root(PT_LOG_WARN, "PENTA_FAULT is set: failures are injected: %s",
+                    getenv("PENTA_FAULT"));
 }
 
 static pt_fault_kind_t act(const fault_t *fault)

@@ -1,6 +1,7 @@
 #include "penta/text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +33,49 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
     }
 }
 
+/* Bytes of the UTF-8 character at `text`, its number in *code; 1 and 0 if there is none (RFC 3629). */
+static size_t take_character(const unsigned char *text, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = text[0] < 0x80         ? 1
+                    : text[0] >> 5 == 0x06 ? 2
+                    : text[0] >> 4 == 0x0e ? 3
+                    : text[0] >> 3 == 0x1e ? 4
+                                           : 0;
+
+    *code = length == 1 ? text[0] : text[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if (text[i] >> 6 != 2)
+            length = 0;
+        else
+            *code = *code << 6 | (text[i] & 0x3f);
+    }
+    if (length == 0 || *code < least[length] || *code > 0x10ffff ||
+        (*code >= 0xd800 && *code < 0xe000)) {
+        *code = 0;
+        return 1;
+    }
+    return length;
+}
+
+/* Control characters C0 and C1, and those that turn the direction of the line. */
+static bool is_obeyed(uint32_t code)
+{
+    return (code < 0x20 && code != '\t' && code != '\n') ||
+           (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 void pt_text_printable(char *text)
 {
-    for (; *text; text++) {
-        unsigned char byte = (unsigned char)*text;
+    uint32_t code;
 
-        if ((byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7f)
-            *text = '?';
+    while (*text) {
+        size_t length = take_character((const unsigned char *)text, &code);
+
+        if (is_obeyed(code))
+            memset(text, '?', length);
+        text += length;
     }
 }
 
@@ -253,10 +290,12 @@ bool pt_text_double(const char *text, double *out)
     char *end;
     double value;
 
-    if (*text == '\0' || isspace((unsigned char)*text))
+    /* Decimal: no 0x10, inf or nan, of which the last two are not finite. */
+    if (*text == '\0' || isspace((unsigned char)*text) || strpbrk(text, "xX"))
         return false;
+    errno = 0;
     value = strtod(text, &end);
-    if (*end != '\0' || !isfinite(value))
+    if (*end != '\0' || !isfinite(value) || (value == 0 && errno == ERANGE))
         return false;
     *out = value;
     return true;

@@ -35,12 +35,24 @@ json_t *pt_inspect_number(double value)
 
 /* ---- for people ------------------------------------------------------------------------------ */
 
+/* Of a file that anybody may have made: nothing in it is to steer the terminal. */
+static void print_text(const char *foreign)
+{
+    char *text = NULL;
+
+    if (pt_strdup("text to show", foreign, &text) != PT_OK)
+        return;
+    pt_text_printable(text);
+    printf("%s", text);
+    pt_free(text);
+}
+
 static void print_scalar(const json_t *value)
 {
     char text[32];
 
     switch (json_typeof(value)) {
-    case JSON_STRING: printf("%s", json_string_value(value)); break;
+    case JSON_STRING: print_text(json_string_value(value)); break;
     case JSON_INTEGER: printf("%lld", (long long)json_integer_value(value)); break;
     case JSON_REAL:
         snprintf(text, sizeof text, "%.9g", json_real_value(value));
@@ -227,7 +239,7 @@ static void print_config(const pt_checkpoint_reader_t *reader, const request_t *
     add_text(out, "config", pt_checkpoint_config(reader));
     add_text(out, "hosts", pt_checkpoint_hosts(reader));
     if (!request->json)
-        printf("%s", pt_checkpoint_config(reader));
+        print_text(pt_checkpoint_config(reader));
 }
 
 static pt_status_t inspect(pt_comm_t *world, const request_t *request,
@@ -248,7 +260,7 @@ static pt_status_t inspect(pt_comm_t *world, const request_t *request,
     else
         summarize(reader, out);
     if (request->json) {
-        json_dumpf(out, stdout, JSON_INDENT(2));
+        json_dumpf(out, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
         printf("\n");
     } else if (request->digest) {
         printf("%016llx\n", (unsigned long long)pt_checkpoint_header(reader)->digest);

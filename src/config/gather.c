@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
@@ -145,32 +146,47 @@ static void variable_name(const pt_option_t *row, char *buffer, size_t size)
         *c = (char)toupper((unsigned char)*c);
 }
 
+/* The name of a variable as the option it may mean: "train.lr"; false: no section or key in it. */
+static bool option_of(const char *variable, size_t length, char *dotted, size_t size)
+{
+    char *cut;
+
+    if (length <= 6 || length >= size || strncasecmp(variable, "PENTA", 5) != 0 ||
+        !strchr("_.-", variable[5]))
+        return false;
+    snprintf(dotted, size, "%.*s", (int)length - 6, variable + 6);
+    for (char *c = dotted; *c; c++)
+        *c = *c == '.' || *c == '-' ? '_' : (char)tolower((unsigned char)*c);
+    cut = strchr(dotted, '_');
+    if (cut)
+        *cut = '.';
+    return cut != NULL;
+}
+
 /* Variables that look like options but are none. Others that begin with PENTA_ are not ours to
  * judge: PENTA_FAULT, PENTA_TEST_…, or what a site sets. */
 static pt_status_t check_variable(const char *variable)
 {
     char dotted[96], name[96];
-    size_t length = strcspn(variable, "=");
+    size_t length = strcspn(variable, "="), section;
     const pt_option_t *nearest;
     int distance;
     bool is_ours = false;
-    char *cut;
 
-    if (strncmp(variable, "PENTA_", 6) != 0 || length >= sizeof dotted)
+    if (!option_of(variable, length, dotted, sizeof dotted))
         return PT_OK;
-    snprintf(dotted, sizeof dotted, "%.*s", (int)length - 6, variable + 6);
-    for (char *c = dotted; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    cut = strchr(dotted, '_');
-    if (!cut)
-        return PT_OK;
-    *cut = '\0';
-    if (pt_option_find(dotted, cut + 1) || strcmp(dotted, "test") == 0)
+    section = strcspn(dotted, ".");
+    if (strncmp(dotted, "test.", 5) == 0)
         return PT_OK;
     for (int i = 0; i < pt_section_count(); i++)
-        is_ours = is_ours || strcmp(pt_section_name(i), dotted) == 0;
-    *cut = '.';
+        is_ours = is_ours || (strlen(pt_section_name(i)) == section &&
+                              strncmp(pt_section_name(i), dotted, section) == 0);
     nearest = pt_nearest_option(dotted, &distance);
+    if (nearest) {
+        variable_name(nearest, name, sizeof name);
+        if (strlen(name) == length && strncmp(name, variable, length) == 0)
+            return PT_OK;
+    }
     if (!is_ours && (!nearest || distance > 2))
         return PT_OK;
     if (!nearest)
@@ -178,7 +194,6 @@ static pt_status_t check_variable(const char *variable)
                               "environment: %.*s: no such option; penta "
                               "train --help lists all",
                               (int)length, variable);
-    variable_name(nearest, name, sizeof name);
     return PT_FAIL_COMMON(PT_CONFIG, "environment: %.*s: no such option; maybe: %s?",
                           (int)length, variable, name);
 }

@@ -14,6 +14,7 @@ typedef struct ini_state {
     const char *name, *text, *home;
     size_t length, at;
     int line;
+    bool checks;       /* sections, in the first pass */
     bool indented;     /* the line now read begins with a blank */
     bool may_continue; /* inih would take an indented line as a continuation */
     pt_config_t *config;
@@ -46,6 +47,50 @@ static bool is_comment(const char *line, size_t length)
     return length == 0 || *line == '#' || *line == ';';
 }
 
+/* inih drops what stands behind the ] of a section, and sections without keys. */
+static pt_status_t check_section(const ini_state_t *state, const char *line,
+                                 size_t length)
+{
+    const char *end = memchr(line, ']', length), *rest = end ? end + 1 : NULL;
+    char name[64], shown[PT_SHOWN], near[64], where[PT_CONFIG_ORIGIN];
+    pt_string_t all = {0};
+    bool is_near;
+
+    if (!end)
+        return PT_OK; /* inih tells */
+    place(state, state->line, where, sizeof where);
+    while (rest < line + length && isspace((unsigned char)*rest))
+        rest++;
+    if (rest < line + length && *rest != ';' && *rest != '#')
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "%s: something follows the ] of a section: begin it in a "
+                              "line of its own",
+                              where);
+    snprintf(name, sizeof name, "%.*s", (int)(end - line - 1), line + 1);
+    if (state->unknown || pt_section_help(name))
+        return PT_OK;
+    for (int i = 0; i < pt_section_count(); i++)
+        pt_string_add(&all, "%s%s", i ? "|" : "", pt_section_name(i));
+    PT_TRY(all.status);
+    is_near = pt_nearest_word(all.data, name, near, sizeof near) != NULL;
+    pt_free(all.data);
+    return PT_FAIL_COMMON(PT_CONFIG, "%s: [%s]: no such section%s%s%s", where,
+                          pt_show(name, shown, sizeof shown),
+                          is_near ? "; maybe: [" : "", is_near ? near : "",
+                          is_near ? "]?" : "");
+}
+
+/* Does this line, of `length` bytes, begin a section? An indented one may go on with a value. */
+static bool is_section(const ini_state_t *state, size_t *blanks, size_t length)
+{
+    const char *line = state->text + state->at;
+
+    for (*blanks = 0; *blanks < length && isspace((unsigned char)line[*blanks]);)
+        ++*blanks;
+    return *blanks < length && line[*blanks] == '[' &&
+           !(*blanks > 0 && state->may_continue);
+}
+
 static char *next_line(char *buffer, int size, void *user)
 {
     ini_state_t *state = user;
@@ -55,12 +100,12 @@ static char *next_line(char *buffer, int size, void *user)
     if (state->at >= state->length)
         return NULL;
     state->line++;
-    while (blanks < length && isspace((unsigned char)line[blanks]))
-        blanks++;
-    state->indented = blanks > 0;
-    if (blanks < length && line[blanks] == '[' &&
-        !(state->indented && state->may_continue))
+    if (is_section(state, &blanks, length)) {
         state->may_continue = false;
+        if (state->status == PT_OK && state->checks)
+            state->status = check_section(state, line + blanks, length - blanks);
+    }
+    state->indented = blanks > 0;
     if (kept > (size_t)size - 2) /* only comments are this long */
         kept = (size_t)size - 2;
     memcpy(buffer, line, kept);
@@ -131,10 +176,8 @@ static pt_status_t decode(ini_state_t *state, const char *where, const char *spe
         spelling = expanded;
     }
     if (!pt_unquote(spelling, out, PT_CONFIG_TEXT))
-        return PT_FAIL_COMMON(PT_CONFIG,
-                              "%s: %s.%s: broken quotes in %s; inside \"...\" write "
-                              "\\\" \\\\ \\n \\t \\xHH",
-                              where, state->row->section, state->row->key,
+        return PT_FAIL_COMMON(PT_CONFIG, "%s: %s.%s=%s: " PT_BROKEN_QUOTES, where,
+                              state->row->section, state->row->key,
                               pt_show(spelling, shown, sizeof shown));
     return PT_OK;
 }
@@ -185,9 +228,12 @@ static pt_status_t begin_value(ini_state_t *state, const char *section, const ch
         pt_string_add(state->unknown, "%s.%s = %s\n", section, key, value);
         return PT_OK;
     }
-    if (!*section && !strchr(key, '.'))
-        return PT_FAIL_COMMON(PT_CONFIG, "%s: %.60s stands before any [section]", where,
-                              key);
+    if (!*section)
+        return PT_FAIL_COMMON(
+            PT_CONFIG,
+            "%s: %.60s stands before any [section]; section.key = value "
+            "is for arguments, here it is key = value below [section]",
+            where, key);
     PT_TRY(pt_option_lookup(section, key, where, &row));
     if (state->seen[pt_option_id(row)])
         return PT_FAIL_COMMON(PT_CONFIG, "%s: %s.%s is given twice, first in line %d",
@@ -218,10 +264,11 @@ static pt_status_t check_syntax(ini_state_t *state)
     char where[PT_CONFIG_ORIGIN];
     int line;
 
-    state->at = 0, state->line = 0, state->may_continue = false;
+    state->at = 0, state->line = 0, state->may_continue = false, state->checks = true;
     line = ini_parse_stream(next_line, state, ignore_value, state);
-    if (line == 0)
-        return PT_OK;
+    state->checks = false;
+    if (line == 0 || state->status != PT_OK)
+        return state->status;
     place(state, line, where, sizeof where);
     return PT_FAIL_COMMON(PT_CONFIG,
                           "%s: neither [section] nor key = value nor a comment", where);

@@ -1,9 +1,11 @@
 /* The option table as data: rows, single values, nearest names. */
 #include "src/config/private.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define ROW(section_, key_, type_, default_, unit_, effect_, resume_, help_)           \
     .section = #section_, .key = #key_, .type = (type_), .default_text = (default_),   \
@@ -121,9 +123,16 @@ const char *pt_nearest_word(const char *words, const char *word, char *buffer,
 
 const pt_option_t *pt_nearest_option(const char *dotted, int *distance)
 {
-    const char *dot = strrchr(dotted, '.'), *key = dot ? dot + 1 : dotted;
+    char lower[160];
+    const char *dot, *key;
     const pt_option_t *nearest = NULL;
 
+    snprintf(lower, sizeof lower, "%s", dotted);
+    for (char *c = lower; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    dotted = lower;
+    dot = strrchr(dotted, '.');
+    key = dot ? dot + 1 : dotted;
     *distance = 99;
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         char name[96];
@@ -200,7 +209,8 @@ static pt_status_t store_int(const pt_option_t *row, const char *value,
     int64_t n;
 
     if (!pt_text_int(value, &n))
-        return bad_value(row, value, origin, "not a whole number of 64 bits");
+        return bad_value(row, value, origin,
+                         "not a whole number of 64 bits, such as 1000, 1e3 or 2^10");
     if (n < row->int_min || n > row->int_max) {
         snprintf(what, sizeof what, "out of range, nearest is %lld",
                  (long long)(n < row->int_min ? row->int_min : row->int_max));
@@ -217,7 +227,7 @@ static pt_status_t store_real(const pt_option_t *row, const char *value,
     double x;
 
     if (!pt_text_double(value, &x))
-        return bad_value(row, value, origin, "not a finite number");
+        return bad_value(row, value, origin, "not a finite number in decimal");
     if (x < row->real_min || x > row->real_max) {
         snprintf(what, sizeof what, "out of range, nearest is %g",
                  x < row->real_min ? row->real_min : row->real_max);
@@ -234,7 +244,7 @@ static pt_status_t store_bool(const pt_option_t *row, const char *value,
                                         "off", "on",  "0",     "1"};
 
     for (int i = 0; i < 8; i++)
-        if (strcmp(value, words[i]) == 0) {
+        if (strcasecmp(value, words[i]) == 0) {
             *field = i % 2;
             return PT_OK;
         }
@@ -312,12 +322,10 @@ pt_status_t pt_option_decode(const char *dotted, const char *value, const char *
         PT_TRY(pt_expand_home(*row, value, origin, home, spelling));
         value = spelling;
     }
-    PT_CHECK_COMMON(
-        pt_unquote(value, decoded, PT_CONFIG_TEXT), PT_CONFIG, "%s: %s=%s: %s", origin,
-        dotted, pt_show(value, shown, sizeof shown),
-        strlen(value) >= PT_CONFIG_TEXT
-            ? "too long; at most 4095 bytes"
-            : "broken quotes; inside \"...\" write \\\" \\\\ \\n \\t \\xHH");
+    PT_CHECK_COMMON(pt_unquote(value, decoded, PT_CONFIG_TEXT), PT_CONFIG,
+                    "%s: %s=%s: %s", origin, dotted, pt_show(value, shown, sizeof shown),
+                    strlen(value) >= PT_CONFIG_TEXT ? "too long; at most 4095 bytes"
+                                                    : PT_BROKEN_QUOTES);
     return PT_OK;
 }
 

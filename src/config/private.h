@@ -58,8 +58,12 @@ const char *pt_nearest_word(const char *words, const char *word, char *buffer,
 const pt_option_t *pt_nearest_option(const char *dotted, int *distance);
 
 /* ---- quote.c: how values are spelt ---- */
+#define PT_BROKEN_QUOTES                                                               \
+    "broken quotes; a value may stand in \"...\" as a whole, with \\\" \\\\ \\n \\t "  \
+    "\\xHH "                                                                           \
+    "inside; '...' are not quotes here"
 /* Spelling in a file or argument -> value: "…" with \" \\ \n \t \xHH, or as it stands. False:
- * broken quotes or longer than size - 1. */
+ * broken quotes or longer than size - 1. Quotes that a shell would know are broken, too: 'x', "x" y, "x. */
 bool pt_unquote(const char *spelling, char *out, size_t size);
 /* Escapes as inside quotes, without the quotes (data.separator); a wrong one stays as it is. */
 void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT]);

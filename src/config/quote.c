@@ -56,13 +56,24 @@ void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT])
     out[n] = '\0';
 }
 
+/* Looks like quotes, but would become part of the value. */
+static bool is_half_quoted(const char *text, size_t length)
+{
+    size_t quotes = 0;
+
+    for (const char *c = text; *c; c++)
+        quotes += *c == '"';
+    return length > 0 && (text[0] == '"' || (quotes == 1 && text[length - 1] == '"') ||
+                          (length > 1 && text[0] == '\'' && text[length - 1] == '\''));
+}
+
 bool pt_unquote(const char *spelling, char *out, size_t size)
 {
     size_t length = strlen(spelling), n = 0;
     const char *end = spelling + length;
 
     if (length < 2 || spelling[0] != '"' || end[-1] != '"') {
-        if (length >= size)
+        if (length >= size || is_half_quoted(spelling, length))
             return false;
         memcpy(out, spelling, length + 1);
         return true;
@@ -105,7 +116,7 @@ static bool must_quote(const char *value)
 
     if (length == 0)
         return false;
-    if (value[0] == '"' || value[0] == ' ' || value[length - 1] == ' ')
+    if (is_half_quoted(value, length) || value[0] == ' ' || value[length - 1] == ' ')
         return true;
     for (const char *c = value; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';' ||
