@@ -58,7 +58,7 @@ find_penta() {
 
 # Sets run_dir, and run_dir_argument where penta does not know it by itself.
 find_run_dir() { # ARGUMENT...
-    local name=${SLURM_JOB_NAME:-penta} status
+    local name=${SLURM_JOB_NAME:-penta} status word
     run_dir_argument=''
     run_dir=$(option run.dir "$@")
     status=$?
@@ -75,7 +75,11 @@ find_run_dir() { # ARGUMENT...
         say "run.dir is empty: a run needs a directory" >&2
         exit 2
     fi
-    if [ "${run_dir%%/*}" = '~' ]; then run_dir=${HOME-}${run_dir#'~'}; fi # if penta does so
+    # shellcheck disable=SC2016 # the words themselves
+    for word in '$HOME' '${HOME}'; do # as penta reads it
+        case $run_dir in "$word" | "$word"/*) run_dir=${HOME-}${run_dir#"$word"} ;; esac
+    done
+    if [ "${run_dir%%/*}" = '~' ]; then run_dir=${HOME-}${run_dir#'~'}; fi # as penta does
 }
 
 # A link of a chain goes on only where the one before has stopped early by itself.

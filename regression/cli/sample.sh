@@ -119,6 +119,15 @@ tap_fails "a prompt and a file of prompts" 2 sample "${many[@]}" sample.prompt=q
 sed 's/$/\r/; 1s/^/\xef\xbb\xbf/' prompts >prompts.dos
 sample "${many[@]}" sample.prompt_file=prompts.dos --json >dos && sample "${many[@]}" --json >unix && cmp dos unix
 tap_result $? "a byte order mark and CRLF are no part of prompts"
+wild="sample run.dir=run sample.prompt=x sample.tokens=600 sample.temperature=1000 sample.seed=3"
+has_escapes() { LC_ALL=C grep -q "$(printf '[\001-\007\016-\037\177]')" "$1"; }
+if command -v script >/dev/null; then
+    # shellcheck disable=SC2086 # words
+    "$PENTA" $wild >file 2>/dev/null
+    script -qec "$PENTA $wild 2>/dev/null" /dev/null </dev/null >terminal
+    tap_ok "a file gets the bytes a model chose" has_escapes file
+    tap_fails "a terminal no control bytes" 1 has_escapes terminal
+fi
 tap_fails "no file of prompts" 2 sample run.dir=run sample.prompt_file=nowhere
 : >empty
 tap_fails "an empty one" 2 sample run.dir=run sample.prompt_file=empty

@@ -49,10 +49,15 @@ dictionary() { # NAME
         sed -nE 's/^PT_SECTION *\(([a-z]+),.*/"[\1]\\x0a"/p
                  s/^PT_[A-Z]+ *\(([a-z]+), ([a-z0-9_]+),.*/"\2 = "\n"\1.\2 = "/p' \
             "$top/src/config/options.def"
-        printf '"\\x01%s\\x0a"\n' "file a" environment "command line" json
+        printf '"\\x01%s\\x0a"\n' "home /h" "file a" environment "command line" json
+        # shellcheck disable=SC2016,SC2088 # the words themselves
+        printf '"%s"\n' '~/' '$HOME' '\\,' '\\x24' '\\x7e'
         ;;
-    json) grep -ohE '"[A-Za-z0-9_]{2,40}"' "$top/src/config/hf.c" | sed 's/^"\(.*\)"$/"\\"\1\\""/' ;;
-    fault) grep -ohE '"[a-z]{2,9}"' "$top/src/base/fault.c" ;;
+    json)
+        grep -ohE '"[A-Za-z0-9_]{2,40}"' "$top/src/config/hf.c" "$top/src/config/hf_rope.c" | sed 's/^"\(.*\)"$/"\\"\1\\""/'
+        sed -nE 's/^PT_HF_[A-Z]+\(([a-z0-9_]+),.*/"\\"\1\\""/p' "$top/src/config/hf_keys.def"
+        ;;
+    fault) grep -ohE '"[a-z.]{2,20}"' "$top/src/base/fault.c" "$top/src/base/fault.def" ;;
     corpus) printf '"%s"\n' '\\n' '\\t' '\\x00' '\\\\' ;;
     metrics) printf '"%s"\n' '{\"step\":' '\x0a' '\x00' '1e400' '-1' ;;
     lock) printf '"%s"\n' "$(hostname)" ' 1\x0a' 4294967296 ;;

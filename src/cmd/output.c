@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
+#include <unistd.h>
 
 static pt_status_t check(bool written)
 {
@@ -13,8 +14,23 @@ static pt_status_t check(bool written)
     return PT_OK;
 }
 
+/* A model may choose any byte, and a terminal would obey some: ESC for one. Files get what was chosen. */
+static void put_shown(const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        bool obeyed = (bytes[i] < 0x20 && bytes[i] != '\n' && bytes[i] != '\t') ||
+                      bytes[i] == 0x7f;
+
+        putchar(obeyed ? '?' : bytes[i]);
+    }
+}
+
 pt_status_t pt_output_bytes(const void *bytes, size_t length)
 {
+    if (isatty(STDOUT_FILENO)) {
+        put_shown(bytes, length);
+        return check(!ferror(stdout));
+    }
     return check(fwrite(bytes, 1, length, stdout) == length);
 }
 

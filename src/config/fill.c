@@ -155,8 +155,7 @@ static pt_status_t load_source(pt_config_t *config, const pt_json_text_t *json,
         return PT_FAIL_COMMON(PT_CONFIG,
                               "%s: its content is not part of this configuration",
                               pt_cite(config, MODEL(config_json), cited, sizeof cited));
-    return pt_hf_load(config->model.config_json, json,
-                      pt_model_is_given(config, MODEL(dropout)), source);
+    return pt_hf_load(config, json, source);
 }
 
 /* Defaults that would contradict what was given follow it. */

@@ -343,13 +343,17 @@ static pt_status_t load_family(pt_hf_t *hf)
                                        : load_qwen(hf);
 }
 
-pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropout_given,
+pt_status_t pt_hf_load(const pt_config_t *config, const pt_json_text_t *json,
                        pt_config_t *out)
 {
+    const char *file = config->model.config_json;
     json_error_t error;
     json_t *root = json_loadb(json->text, json->length, JSON_REJECT_DUPLICATES, &error);
-    pt_hf_t hf = {
-        .file = file, .root = root, .out = out, .dropout_given = dropout_given};
+    pt_hf_t hf = {.file = file,
+                  .root = root,
+                  .out = out,
+                  .dropout_given = pt_model_is_given(config, PT_OPTION_model_dropout),
+                  .log_level = config->run.log_level};
     char shown[PT_SHOWN];
     pt_status_t status;
 

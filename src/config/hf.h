@@ -19,6 +19,7 @@ typedef struct pt_hf {
     pt_hf_family_t family;
     pt_config_t *out;
     bool dropout_given;
+    int log_level; /* of the run, which the log does not know yet */
 } pt_hf_t;
 
 /* ---- hf.c ---- */

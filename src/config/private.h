@@ -111,8 +111,8 @@ bool pt_model_is_complete(const pt_config_t *config);
 bool pt_model_is_given(const pt_config_t *config, pt_option_id_t id);
 pt_status_t pt_model_fill(pt_config_t *config, const pt_json_text_t *json);
 pt_status_t pt_preset_load(const char *name, const char *origin, pt_config_t *out);
-/* Sets model.* of `out` from a config.json; `dropout_given`: its dropout is overridden. */
-pt_status_t pt_hf_load(const char *file, const pt_json_text_t *json, bool dropout_given,
+/* Sets model.* of `out` from the config.json that `config` names. */
+pt_status_t pt_hf_load(const pt_config_t *config, const pt_json_text_t *json,
                        pt_config_t *out);
 
 /* ---- list.c ---- */
