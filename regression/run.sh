@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: regression/run.sh [--fast | --long] [-k PATTERN]
-# Sets up the machine, builds with gcc in build/, with clang in build-clang/ and with sanitizers in
-# build-asan/ (warnings are errors), runs every test with gcc and some with the others. Its last
-# line is "N passed, N failed"; it exits 1 if any failed.
+# Sets up the machine, builds with gcc in build/, with clang in build-clang/, with sanitizers in
+# build-asan/ and with Open MPI in build-openmpi/ (warnings are errors), runs every test with gcc and some
+# with the others. Its last line is "N passed, N failed"; it exits 1 if any failed.
 #   --fast        only tests of level check, only gcc
 #   --long        also tests of level long
 #   -k PATTERN    only tests whose name matches this extended regular expression; only gcc
@@ -22,6 +22,8 @@ while [ $# -gt 0 ]; do
 done
 export PENTA_TEST_LEVEL=$level
 
+# What a second MPI may do otherwise: launch, wait, transfer, file access, exit codes, its own words.
+openmpi_tests='^regression/(mpi/test_(launch|agree|comm|ledger|wait)|train/test_(replicas|skip)|cli/(examples|sample)\.)'
 jobs_count=$(nproc 2>/dev/null || echo 2)
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
@@ -117,6 +119,13 @@ if [ $with_others = 1 ]; then
     fi
     if step "build (sanitizers)" build build-asan CC=gcc --enable-sanitize; then
         PENTA_TEST_TIMEOUT_SCALE=3 run_all build-asan "asan " '^regression/(unit|ops|golden)/'
+    fi
+    jobs/setup.sh openmpi || echo "set-up of Open MPI failed"
+    if ! command -v mpicc.openmpi >/dev/null; then
+        skipped=$((skipped + 1))
+        echo "build (Open MPI) ... skipped: no mpicc.openmpi"
+    elif step "build (Open MPI)" build build-openmpi CC=gcc MPICC=mpicc.openmpi; then
+        run_all build-openmpi "Open MPI " "$openmpi_tests"
     fi
 fi
 report

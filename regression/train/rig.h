@@ -62,9 +62,11 @@ typedef struct rig_data {
 
 __attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 {
-    const char *backend = getenv("PENTA_TEST_BACKEND");
-    pt_device_options_t device = {
-        .name = backend ? backend : "cpu", .isa = "auto", .threads = 1, .seed = 7};
+    const char *backend = getenv("PENTA_TEST_BACKEND"), *isa = getenv("PENTA_TEST_ISA");
+    pt_device_options_t device = {.name = backend ? backend : "cpu",
+                                  .isa = isa ? isa : "auto",
+                                  .threads = 1,
+                                  .seed = 7};
     pt_engine_options_t engine = {.gpu_direct = "auto"};
     pt_mesh_shape_t shape = pt_mesh_shape_default();
 

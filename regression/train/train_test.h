@@ -138,6 +138,8 @@ static pt_config_t *tt_config(const char *base, const char *more)
     MUST(PT_NEW("test configuration", 1, &config));
     pt_config_defaults(config);
     MUST(pt_config_set(config, "run.device", tt.backend, "test"));
+    if (getenv("PENTA_TEST_ISA"))
+        MUST(pt_config_set(config, "run.isa", getenv("PENTA_TEST_ISA"), "test"));
     MUST(tt_set_all(config, base));
     MUST(tt_set_all(config, more));
     MUST(pt_config_finish(config));
