@@ -122,27 +122,55 @@ uint64_t pt_box_digest(const pt_checkpoint_tensor_t *tensor, const pt_box_t *box
     return digest;
 }
 
+/* The parts of a box that lie in one piece in the file. */
+typedef struct runs {
+    int64_t planes, rows, bytes;
+} runs_t;
+
+static runs_t find_runs(const pt_checkpoint_tensor_t *tensor, const pt_box_t *box)
+{
+    pt_box_t whole = pt_box_whole(tensor);
+    runs_t runs = {box->count[0], box->count[1],
+                   box->count[2] * (int64_t)pt_dtype_size(tensor->dtype)};
+
+    /* Whole rows follow each other in the file, and so do whole planes. */
+    if (box->count[2] == whole.count[2]) {
+        runs.bytes *= runs.rows;
+        runs.rows = 1;
+        if (box->count[1] == whole.count[1]) {
+            runs.bytes *= runs.planes;
+            runs.planes = 1;
+        }
+    }
+    return runs;
+}
+
 pt_status_t pt_box_pread(int fd, const char *path, int64_t at,
                          const pt_checkpoint_tensor_t *tensor, const pt_box_t *box,
                          void *data)
 {
-    pt_box_t whole = pt_box_whole(tensor);
+    runs_t runs = find_runs(tensor, box);
     int64_t size = (int64_t)pt_dtype_size(tensor->dtype);
-    int64_t planes = box->count[0], rows = box->count[1], run = box->count[2] * size;
     char *to = data;
 
-    /* Whole rows follow each other in the file, and so do whole planes. */
-    if (box->count[2] == whole.count[2]) {
-        run *= rows;
-        rows = 1;
-        if (box->count[1] == whole.count[1]) {
-            run *= planes;
-            planes = 1;
-        }
-    }
-    for (int64_t a = 0; a < planes; a++)
-        for (int64_t b = 0; b < rows; b++, to += run)
-            PT_TRY(pt_file_pread(fd, path, to, run,
+    for (int64_t a = 0; a < runs.planes; a++)
+        for (int64_t b = 0; b < runs.rows; b++, to += runs.bytes)
+            PT_TRY(pt_file_pread(fd, path, to, runs.bytes,
                                  at + index_of(tensor, box, a, b) * size));
+    return PT_OK;
+}
+
+pt_status_t pt_box_pwrite(int fd, const char *path, int64_t at,
+                          const pt_checkpoint_tensor_t *tensor, const pt_box_t *box,
+                          const void *data)
+{
+    runs_t runs = find_runs(tensor, box);
+    int64_t size = (int64_t)pt_dtype_size(tensor->dtype);
+    const char *from = data;
+
+    for (int64_t a = 0; a < runs.planes; a++)
+        for (int64_t b = 0; b < runs.rows; b++, from += runs.bytes)
+            PT_TRY(pt_file_pwrite(fd, path, from, runs.bytes,
+                                  at + index_of(tensor, box, a, b) * size));
     return PT_OK;
 }

@@ -35,5 +35,9 @@ uint64_t pt_box_digest(const pt_checkpoint_tensor_t *tensor, const pt_box_t *box
 pt_status_t pt_box_pread(int fd, const char *path, int64_t at,
                          const pt_checkpoint_tensor_t *tensor, const pt_box_t *box,
                          void *data);
+/* Writes one. */
+pt_status_t pt_box_pwrite(int fd, const char *path, int64_t at,
+                          const pt_checkpoint_tensor_t *tensor, const pt_box_t *box,
+                          const void *data);
 
 #endif

@@ -253,7 +253,7 @@ pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out)
     pt_h5_init();
     PT_CHECK(H5Fis_hdf5(path) > 0, PT_IO,
              "%s: is not a HDF5 file (or its beginning is damaged)", path);
-    PT_TRY(pt_h5_open_file(path, H5F_ACC_RDONLY, NULL, &file));
+    PT_TRY(pt_h5_open_file(path, H5F_ACC_RDONLY, &file));
     status = parse_file(file, path, out);
     pt_h5_close(&file);
     return status;

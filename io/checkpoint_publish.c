@@ -4,31 +4,28 @@
 #include "io/file.h"
 #include "penta/alloc.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 /* The values of PT_VERIFY in the configuration, which io does not see. */
 enum { VERIFY_NONE, VERIFY_DIGEST, VERIFY_FULL };
 
-/* Collective. */
-static pt_status_t close_together(pt_checkpoint_writer_t *writer)
-{
-    pt_status_t status;
-
-    for (int i = 0; i < writer->count; i++)
-        pt_h5_close(&writer->datasets[i]);
-    pt_comm_blocking_begin();
-    status = pt_h5_close_file(writer->partial, &writer->file);
-    pt_comm_blocking_end();
-    return status;
-}
-
 /* Every rank syncs: each host, as a client of the file system, may hold pages of its own. */
-static pt_status_t settle(const pt_checkpoint_writer_t *writer, pt_status_t status)
+static pt_status_t settle(pt_checkpoint_writer_t *writer, pt_status_t status)
 {
-    PT_TRY(status);
-    PT_TRY(pt_checkpoint_inject("checkpoint.close", writer->partial));
-    return pt_file_sync(writer->partial);
+    int fd = writer->fd;
+
+    writer->fd = -1;
+    if (status == PT_OK)
+        status = pt_checkpoint_inject("checkpoint.close", writer->partial);
+    if (status == PT_OK && fsync(fd) != 0)
+        status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", writer->partial,
+                         strerror(errno));
+    if (close(fd) != 0 && status == PT_OK)
+        status = PT_FAIL(PT_IO, "%s: cannot be closed: %s", writer->partial,
+                         strerror(errno));
+    return status;
 }
 
 /* After the sum over ranks: every element was written once. */
@@ -81,7 +78,7 @@ static pt_status_t write_metadata(const pt_checkpoint_writer_t *writer,
     hid_t file;
     pt_status_t status, closed;
 
-    PT_TRY(pt_h5_open_file(writer->partial, H5F_ACC_RDWR, NULL, &file));
+    PT_TRY(pt_h5_open_file(writer->partial, H5F_ACC_RDWR, &file));
     status = write_values(writer, file, header);
     closed = pt_h5_close_file(writer->partial, &file);
     PT_TRY(status != PT_OK ? status : closed);
@@ -153,10 +150,7 @@ static pt_status_t complete(pt_checkpoint_writer_t *writer,
 pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
                                   pt_checkpoint_header_t *header, int verify)
 {
-    pt_status_t closed = close_together(writer);
-
-    status = settle(writer, status != PT_OK ? status : closed);
-    status = pt_comm_agree(writer->comm, status, true);
+    status = pt_comm_agree(writer->comm, settle(writer, status), true);
     if (status == PT_OK)
         status = complete(writer, header, verify);
     if (status != PT_OK && pt_comm_rank(writer->comm) == 0)

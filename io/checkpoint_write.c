@@ -7,14 +7,16 @@
 #include "penta/rng.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Rank 0 alone makes the file with all its metadata, so a failure there is a failure of one rank
- * and nobody waits inside HDF5 for it. Then all ranks open it together and write elements
- * independently: metadata no longer change, and of HDF5 only open and close are collective. */
+/* Rank 0 alone makes the file with all its metadata and with room for all elements, so nobody waits
+ * inside HDF5 for another. Then every rank writes its elements by plain system calls at the places that
+ * HDF5 reported. Without MPI-IO there is nothing that all ranks open together, and no name that it reads
+ * otherwise than the kernel: ROMIO takes what stands before a ':' for a kind of file system. */
 
 enum { SPACE_FILE = 1 << 20, SPACE_TENSOR = 4096 };
 
@@ -32,8 +34,10 @@ void pt_checkpoint_writer_free(pt_checkpoint_writer_t *writer)
 {
     if (!writer)
         return;
+    if (writer->fd >= 0)
+        close(writer->fd);
     pt_free(writer->sums);
-    pt_free(writer->datasets);
+    pt_free(writer->offsets);
     pt_free(writer->partial);
     pt_free(writer->path);
     pt_free(writer);
@@ -46,21 +50,17 @@ static pt_status_t make_writer(pt_comm_t *comm, const char *path,
     size_t size = strlen(path) + sizeof ".partial";
 
     PT_REQUIRE(count > 0 && count <= PT_CHECKPOINT_MAX_TENSORS);
-    PT_REQUIRE(pt_comm_mpi(comm) || pt_comm_size(comm) == 1);
     PT_TRY(PT_NEW("checkpoint writer", 1, out));
     pt_checkpoint_writer_t *writer = *out;
     writer->comm = comm;
     writer->tensors = tensors;
     writer->count = count;
-    writer->file = -1;
+    writer->fd = -1;
     PT_TRY(pt_strdup("checkpoint path", path, &writer->path));
     PT_TRY(pt_alloc("checkpoint path", size, 1, (void **)&writer->partial));
     snprintf(writer->partial, size, "%s.partial", path);
     PT_TRY(PT_NEW("checkpoint sums", 2 * (size_t)count, &writer->sums));
-    PT_TRY(PT_NEW("checkpoint handles", (size_t)count, &writer->datasets));
-    for (int i = 0; i < count; i++)
-        writer->datasets[i] = -1;
-    return PT_OK;
+    return PT_NEW("checkpoint offsets", (size_t)count, &writer->offsets);
 }
 
 static pt_status_t check_tensor(const pt_checkpoint_tensor_t *tensor)
@@ -140,7 +140,7 @@ static pt_status_t create_text(hid_t file, const char *path, const char *name,
 
 /* The digest gets its place now and its value when all is written. */
 static pt_status_t create_tensor(hid_t file, const char *path,
-                                 const pt_checkpoint_tensor_t *tensor)
+                                 const pt_checkpoint_tensor_t *tensor, int64_t *offset)
 {
     char name[PT_CHECKPOINT_PATH];
     hsize_t shape[PT_CHECKPOINT_DIMS];
@@ -153,10 +153,12 @@ static pt_status_t create_tensor(hid_t file, const char *path,
     space = H5Screate_simple(tensor->ndim, shape, NULL);
     if (space >= 0 && type >= 0)
         dataset = create_dataset(file, name, type, space);
-    if (dataset < 0)
+    haddr_t at = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
+    if (at == HADDR_UNDEF)
         status = PT_H5_FAIL(path, "cannot make the dataset %s", name);
     else
         status = pt_checkpoint_write_digest(dataset, path, name, 0);
+    *offset = (int64_t)at;
     pt_h5_close(&dataset);
     pt_h5_close(&space);
     pt_h5_close(&type);
@@ -172,7 +174,8 @@ static pt_status_t create_contents(const pt_checkpoint_writer_t *writer, hid_t f
     PT_TRY(create_text(file, writer->partial, "/config", config));
     PT_TRY(create_text(file, writer->partial, "/hosts", hosts));
     for (int i = 0; i < writer->count; i++)
-        PT_TRY(create_tensor(file, writer->partial, &writer->tensors[i]));
+        PT_TRY(create_tensor(file, writer->partial, &writer->tensors[i],
+                             &writer->offsets[i]));
     return PT_OK;
 }
 
@@ -193,23 +196,13 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
     return pt_file_reserve(writer->partial);
 }
 
-/* Collective. A rank that could not open it leaves the others with a file that none can close: HDF5
- * closes collectively. That is fatal, as it would be in MPI itself. */
-static pt_status_t open_together(pt_checkpoint_writer_t *writer)
+/* Every rank, of its own. */
+static pt_status_t open_elements(pt_checkpoint_writer_t *writer)
 {
-    int64_t opened;
-
-    pt_comm_blocking_begin();
-    pt_status_t status = pt_h5_open_file(writer->partial, H5F_ACC_RDWR,
-                                         pt_comm_mpi(writer->comm), &writer->file);
-    pt_comm_blocking_end();
-    opened = writer->file >= 0;
-    PT_TRY(pt_comm_sum_int64(writer->comm, &opened, 1));
-    if (opened == 0)
-        return pt_comm_agree(writer->comm, status, true);
-    if (opened != pt_comm_size(writer->comm))
-        return PT_FAIL(PT_IO, "%s: opened on %lld of %d ranks only", writer->partial,
-                       (long long)opened, pt_comm_size(writer->comm));
+    writer->fd = open(writer->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    PT_CHECK(writer->fd >= 0, PT_IO,
+             "%s: cannot be opened: %s; does every host see this directory?",
+             writer->partial, strerror(errno));
     return PT_OK;
 }
 
@@ -235,7 +228,9 @@ pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
     PT_TRY_GOTO(destroy, pt_comm_agree(comm, status, true));
     status = create_first(writer, config_ini, hosts);
     PT_TRY_GOTO(unlink, pt_comm_agree(comm, status, true));
-    PT_TRY_GOTO(unlink, open_together(writer));
+    PT_TRY_GOTO(unlink, pt_comm_broadcast_bytes(comm, 0, writer->offsets,
+                                                count * (int64_t)sizeof(int64_t)));
+    PT_TRY_GOTO(unlink, pt_comm_agree(comm, open_elements(writer), true));
     *out = writer;
     return PT_OK;
 unlink:
@@ -247,45 +242,6 @@ destroy:
 }
 
 /* ---- elements ---- */
-
-static pt_status_t open_dataset(pt_checkpoint_writer_t *writer, int tensor)
-{
-    char name[PT_CHECKPOINT_PATH];
-
-    if (writer->datasets[tensor] >= 0)
-        return PT_OK;
-    pt_checkpoint_tensor_path(&writer->tensors[tensor], name);
-    writer->datasets[tensor] = H5Dopen2(writer->file, name, H5P_DEFAULT);
-    if (writer->datasets[tensor] < 0)
-        return PT_H5_FAIL(writer->partial, "cannot open %s", name);
-    return PT_OK;
-}
-
-static pt_status_t write_piece(pt_checkpoint_writer_t *writer, int tensor,
-                               const pt_box_t *piece, const void *host)
-{
-    const pt_checkpoint_tensor_t *what = &writer->tensors[tensor];
-    hid_t dataset = writer->datasets[tensor], space = H5Dget_space(dataset),
-          memory = -1;
-    hid_t type = pt_h5_type(what->dtype); /* memory is little-endian, too */
-    hsize_t start[PT_CHECKPOINT_DIMS], count[PT_CHECKPOINT_DIMS];
-    pt_status_t status = PT_OK;
-
-    for (int d = 0; d < PT_CHECKPOINT_DIMS; d++) {
-        start[d] = (hsize_t)piece->start[d];
-        count[d] = (hsize_t)piece->count[d];
-    }
-    memory = H5Screate_simple(what->ndim, count, NULL);
-    if (type < 0 || space < 0 || memory < 0 ||
-        H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-        H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, host) < 0)
-        status =
-            PT_H5_FAIL(writer->partial, "cannot write %s/%s", what->group, what->name);
-    pt_h5_close(&memory);
-    pt_h5_close(&space);
-    pt_h5_close(&type);
-    return status;
-}
 
 pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
                                 const int64_t start[PT_CHECKPOINT_DIMS],
@@ -301,12 +257,12 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
     if (pt_box_elements(&box) == 0)
         return PT_OK;
     PT_TRY(pt_checkpoint_inject("checkpoint.write", writer->partial));
-    PT_TRY(open_dataset(writer, tensor));
     /* In pieces: the digest finds them in the cache, and no count reaches 2^31. */
     pt_box_walk_t walk = pt_box_walk(&box, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
     while (pt_box_next(&walk)) {
         const char *piece = (const char *)host + walk.offset * size;
-        PT_TRY(write_piece(writer, tensor, &walk.piece, piece));
+        PT_TRY(pt_box_pwrite(writer->fd, writer->partial, writer->offsets[tensor], what,
+                             &walk.piece, piece));
         writer->sums[2 * tensor] += pt_box_digest(what, &walk.piece, piece);
     }
     writer->sums[2 * tensor + 1] += (uint64_t)pt_box_elements(&box);

@@ -9,8 +9,8 @@ struct pt_checkpoint_writer {
     char *path, *partial;
     const pt_checkpoint_tensor_t *tensors;
     int count;
-    hid_t file;      /* open on all ranks, or on none (-1) */
-    hid_t *datasets; /* opened at the first write; -1 */
+    int fd;           /* of the partial file, -1: not open */
+    int64_t *offsets; /* of each tensor: its first byte in the file */
     uint64_t *
         sums; /* of each tensor: digest of what was written, elements written; 2*count */
 };

@@ -146,6 +146,25 @@ pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
     return PT_OK;
 }
 
+pt_status_t pt_file_pwrite(int fd, const char *path, const void *data, int64_t bytes,
+                           int64_t at)
+{
+    const char *from = data;
+
+    while (bytes > 0) {
+        ssize_t n =
+            pwrite(fd, from, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES), at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        PT_CHECK(n > 0, PT_IO, "%s: cannot be written at byte %lld: %s", path,
+                 (long long)at, n < 0 ? strerror(errno) : "nothing was accepted");
+        from += n;
+        at += n;
+        bytes -= n;
+    }
+    return PT_OK;
+}
+
 pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *what)
 {
     char *directory, need[32], have[32];

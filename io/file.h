@@ -19,6 +19,8 @@ pt_status_t pt_file_rename(const char *from, const char *to);
 pt_status_t pt_file_write_all(int fd, const char *path, const void *data, int64_t bytes);
 pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
                           int64_t at);
+pt_status_t pt_file_pwrite(int fd, const char *path, const void *data, int64_t bytes,
+                           int64_t at);
 /* Fails unless `bytes` are free where `path` is to stand; `what` is for the message. */
 pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *what);
 /* Fails where a file `path`, which is not there, cannot be as long as `bytes`: the file system does not

@@ -57,35 +57,22 @@ void pt_h5_close(hid_t *id)
 }
 
 /* Published files never change and a partial one has one owner, so locks would only fail on file
- * systems that have none. Without data sieving ROMIO writes just what it was given: sieving
- * reads, changes and writes back bytes of other ranks. No collective writes are made, so no rank
- * needs the 16 MiB it would keep for them. */
-static hid_t access_list(void *mpi)
+ * systems that have none. */
+static hid_t access_list(void)
 {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
-    MPI_Info info = MPI_INFO_NULL;
-    bool ok = list >= 0;
 
-    ok = ok && H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0;
-    ok = ok && H5Pset_fclose_degree(list, H5F_CLOSE_STRONG) >= 0;
-    if (!mpi) {
-        ok = ok && H5Pset_file_locking(list, false, true) >= 0;
-    } else if (ok) {
-        ok = MPI_Info_create(&info) == MPI_SUCCESS &&
-             MPI_Info_set(info, "romio_ds_write", "disable") == MPI_SUCCESS &&
-             MPI_Info_set(info, "cb_buffer_size", "65536") == MPI_SUCCESS &&
-             H5Pset_fapl_mpio(list, *(MPI_Comm *)mpi, info) >= 0;
-        if (info != MPI_INFO_NULL)
-            MPI_Info_free(&info);
-    }
-    if (!ok)
+    if (list >= 0 &&
+        (H5Pset_libver_bounds(list, H5F_LIBVER_V18, H5F_LIBVER_V18) < 0 ||
+         H5Pset_fclose_degree(list, H5F_CLOSE_STRONG) < 0 ||
+         H5Pset_fapl_sec2(list) < 0 || H5Pset_file_locking(list, false, true) < 0))
         pt_h5_close(&list);
     return list;
 }
 
 pt_status_t pt_h5_create_file(const char *path, hid_t *out)
 {
-    hid_t list = access_list(NULL);
+    hid_t list = access_list();
 
     *out = list < 0 ? -1 : H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, list);
     if (*out < 0) {
@@ -97,9 +84,9 @@ pt_status_t pt_h5_create_file(const char *path, hid_t *out)
     return PT_OK;
 }
 
-pt_status_t pt_h5_open_file(const char *path, unsigned flags, void *mpi, hid_t *out)
+pt_status_t pt_h5_open_file(const char *path, unsigned flags, hid_t *out)
 {
-    hid_t list = access_list(mpi);
+    hid_t list = access_list();
     pt_status_t status = PT_OK;
 
     *out = list < 0 ? -1 : H5Fopen(path, flags, list);

@@ -20,10 +20,10 @@ const char *pt_h5_error(char *buffer, size_t size);
 /* Any kind of handle but a file's that was written; sets it to -1. */
 void pt_h5_close(hid_t *id);
 
-/* `mpi`: a MPI_Comm *, then Collective; NULL: this process alone. Fails: IO. */
+/* This process alone; the file system's names and errors, as they are. Fails: IO. */
 pt_status_t pt_h5_create_file(const char *path, hid_t *out);
-pt_status_t pt_h5_open_file(const char *path, unsigned flags, void *mpi, hid_t *out);
-/* Closes what is open inside, too. Collective if the file was opened so. */
+pt_status_t pt_h5_open_file(const char *path, unsigned flags, hid_t *out);
+/* Closes what is open inside, too. */
 pt_status_t pt_h5_close_file(const char *path, hid_t *file);
 
 /* On disk, little-endian; -1 for types that no file holds. Caller closes. */

@@ -46,8 +46,7 @@ void pt_checkpoint_libraries(char *buffer, size_t size);
 typedef struct pt_checkpoint_writer pt_checkpoint_writer_t;
 
 /* Collective. Checks free space, creates PATH.partial with all tensors allocated. `tensors` borrowed
- * until publish; same on all ranks. All ranks return the same status. Fails: IO (survivable; LOCAL and fatal
- * when the file opens on some ranks only: HDF5 cannot close it then). */
+ * until publish; same on all ranks. All ranks return the same status. Fails: IO (survivable). */
 pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
                                  const pt_checkpoint_tensor_t *tensors, int count,
                                  const char *config_ini, const char *hosts,

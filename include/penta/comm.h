@@ -91,7 +91,7 @@ int pt_comm_size(const pt_comm_t *comm);
 const char *pt_comm_name(const pt_comm_t *comm);
 pt_axis_t pt_comm_axis(const pt_comm_t *comm);
 pt_engine_t *pt_comm_engine(const pt_comm_t *comm);
-/* For io/ only: a pointer to the MPI_Comm of this communicator, NULL on other wires. */
+/* For what speaks MPI itself: a pointer to the MPI_Comm of this communicator, NULL on other wires. */
 void *pt_comm_mpi(const pt_comm_t *comm);
 
 /* ---- transfers ---------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream);
 pt_status_t pt_comm_wait_event(pt_engine_t *engine, pt_event_t *event);
 pt_status_t pt_comm_wait_stream(pt_engine_t *engine, pt_stream_t *stream);
 
-/* Around calls of a library that blocks in MPI on its own (HDF5, ROMIO): in between, idle polls of
+/* Around calls that block in MPI: in between, idle polls of
  * MPI's progress engine yield or sleep instead of spinning. Local; nested; per thread. */
 void pt_comm_blocking_begin(void);
 void pt_comm_blocking_end(void);

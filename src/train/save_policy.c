@@ -43,8 +43,7 @@ pt_status_t save_if_due(run_t *run)
     if (!is_due(run->config->checkpoint.every, run->trainer.step))
         return PT_OK;
     pt_status_t status = save_now(run);
-    /* HDF5 cannot close a file that only some ranks could open: that one is fatal. */
-    if (status != PT_IO || pt_error_is_fatal())
+    if (status != PT_IO)
         return status;
     pt_error_warn("checkpoint failed, training goes on");
     return PT_OK;
