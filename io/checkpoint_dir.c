@@ -1,3 +1,4 @@
+#include "io/checkpoint_file.h"
 #include "penta/alloc.h"
 #include "penta/checkpoint.h"
 #include "penta/log.h"
@@ -8,9 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { STEP_DIGITS = 8, MAX_DIGITS = 18 };
+enum { STEP_DIGITS = 8, MAX_DIGITS = 18, LIST_TRIES = 100, SCANS = 3 };
 
 const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer,
                                size_t size)
@@ -92,8 +94,11 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
                                int *count)
 {
     entries_t entries = {0};
-    pt_status_t status = scan(directory, ".h5", &entries);
+    pt_status_t status = PT_OK;
 
+    /* A scan beside a run at work may miss a file that comes and see none of those that go. */
+    for (int i = 0; i < SCANS && status == PT_OK && entries.count == 0; i++)
+        status = scan(directory, ".h5", &entries);
     *out = NULL;
     *count = 0;
     if (status != PT_OK) {
@@ -106,6 +111,12 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
     *count = entries.count;
     return PT_OK;
 }
+
+typedef struct search {
+    pt_checkpoint_try_fn attempt;
+    void *self;
+    const char *advice;
+} search_t;
 
 /* All ranks are to try the same files in the same order. */
 static pt_status_t list_everywhere(pt_comm_t *comm, const char *directory,
@@ -131,35 +142,117 @@ static pt_status_t list_everywhere(pt_comm_t *comm, const char *directory,
     return pt_comm_broadcast_bytes(comm, 0, *list, found * (int64_t)sizeof **list);
 }
 
+/* What came of one file. */
+typedef enum outcome {
+    TAKEN,   /* or the failure that ends the search */
+    SKIPPED, /* damaged, or of another step than its name says */
+    GONE     /* removed since it was listed */
+} outcome_t;
+
+/* Is the step of the name the one inside? A copy under a later name would be taken for the newest again and
+ * again. What cannot be told is left to whoever loads the file. Rank 0. */
+static bool is_misnamed(const pt_checkpoint_entry_t *entry, const char *advice)
+{
+    int64_t step = entry->step;
+
+    if (pt_checkpoint_peek(entry->path, &step) != PT_OK)
+        pt_error_clear();
+    else if (step != entry->step && advice)
+        pt_log_all(PT_LOG_WARN,
+                   "%s: skipped: it holds step %" PRId64
+                   ", which is not that of its name; rename it if it is to be taken",
+                   entry->path, step);
+    return step != entry->step;
+}
+
+/* A link to nothing is still there. */
+static bool is_gone(const char *path)
+{
+    struct stat info;
+
+    return lstat(path, &info) != 0 && errno == ENOENT;
+}
+
+/* Rank 0's answer, everywhere. */
+static pt_status_t share_answer(pt_comm_t *comm, bool *answer)
+{
+    return comm ? pt_comm_broadcast_bytes(comm, 0, answer, sizeof *answer) : PT_OK;
+}
+
+static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry,
+                             const search_t *search, outcome_t *outcome)
+{
+    bool first = !comm || pt_comm_rank(comm) == 0;
+    bool is_other = first && is_misnamed(entry, search->advice);
+
+    *outcome = SKIPPED;
+    PT_TRY(share_answer(comm, &is_other));
+    if (is_other)
+        return PT_OK;
+    pt_status_t status =
+        search->attempt ? search->attempt(entry->path, search->self) : PT_OK;
+    if (status == PT_DAMAGED) {
+        if (search->advice)
+            pt_error_warn("skipped a damaged checkpoint");
+        else
+            pt_error_clear();
+        return PT_OK;
+    }
+    *outcome = TAKEN;
+    if (status != PT_IO)
+        return status;
+    bool gone = first && is_gone(entry->path);
+    pt_error_t error = *pt_error_last();
+    pt_error_clear();
+    PT_TRY(share_answer(comm, &gone));
+    if (gone) {
+        *outcome = GONE;
+        return PT_OK;
+    }
+    pt_error_set(&error);
+    return status;
+}
+
+/* One listing. *outcome: GONE: list again. */
+static pt_status_t try_listed(pt_comm_t *comm, const char *directory,
+                              const search_t *search, pt_checkpoint_entry_t *found,
+                              outcome_t *outcome, int *count)
+{
+    pt_checkpoint_entry_t *list = NULL;
+    int i = 0;
+    pt_status_t status;
+
+    *outcome = SKIPPED;
+    PT_TRY_GOTO(release, list_everywhere(comm, directory, &list, count));
+    for (; i < *count && status == PT_OK && *outcome == SKIPPED; i++)
+        status = try_entry(comm, &list[i], search, outcome);
+    if (status == PT_OK && *outcome == TAKEN)
+        *found = list[i - 1];
+release:
+    pt_free(list);
+    return status;
+}
+
 pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                                  const char *advice, pt_checkpoint_try_fn attempt,
                                  void *self, pt_checkpoint_entry_t *found)
 {
-    pt_checkpoint_entry_t *list = NULL;
-    int count = 0, i = 0;
-    pt_status_t status;
+    const search_t search = {attempt, self, advice};
+    outcome_t outcome = GONE;
+    int count = 0;
 
     found->path[0] = '\0';
-    PT_TRY_GOTO(release, list_everywhere(comm, directory, &list, &count));
-    for (; i < count; i++) {
-        status = attempt ? attempt(list[i].path, self) : PT_OK;
-        if (status != PT_IO)
-            break;
-        if (advice)
-            pt_error_warn("skipped a damaged checkpoint");
-        else
-            pt_error_clear();
-    }
-    if (i < count)
-        *found = list[i];
-    else if (count > 0)
-        status = PT_FAIL_COMMON(
-            PT_IO,
-            "%s: none of its %d checkpoints can be read (see the warnings above); %s",
-            directory, count, advice ? advice : "");
-release:
-    pt_free(list);
-    return status;
+    for (int tries = 0; tries < LIST_TRIES && outcome == GONE; tries++)
+        PT_TRY(try_listed(comm, directory, &search, found, &outcome, &count));
+    PT_CHECK_COMMON(outcome != GONE, PT_IO,
+                    "%s: each of its checkpoints was removed before it could be read, "
+                    "%d times in a row: is checkpoint.keep of that run too small?",
+                    directory, LIST_TRIES);
+    PT_CHECK_COMMON(outcome == TAKEN || count == 0, PT_IO,
+                    "%s: none of its %d checkpoints can be taken (see the warnings "
+                    "above); %s",
+                    directory, count, advice ? advice : "");
+    return PT_OK;
 }
 
 static void remove_file(const char *path)

@@ -42,9 +42,15 @@ pt_status_t pt_checkpoint_read_digest(hid_t dataset, const char *path, const cha
                                       uint64_t *out);
 
 /* Reads and checks everything but the elements. Local. `out` zeroed by the callee; caller calls
- * pt_checkpoint_content_free, failed or not. Fails: IO, naming file and defect. */
+ * pt_checkpoint_content_free, failed or not. Fails: DAMAGED, naming file and defect; IO where it cannot
+ * be read, or is of another format. */
 pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out);
 void pt_checkpoint_content_free(pt_checkpoint_content_t *content);
+
+/* Only the step in the header, as above. */
+pt_status_t pt_checkpoint_peek(const char *path, int64_t *step);
+/* What PENTA_FAULT asks for at this site, as the error it imitates. */
+pt_status_t pt_checkpoint_inject(const char *site, const char *path);
 
 /* Reads every tensor, a share on each rank, and compares the digests. Collective. */
 pt_status_t pt_checkpoint_read_all(pt_comm_t *comm, pt_checkpoint_reader_t *reader);

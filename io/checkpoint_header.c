@@ -76,20 +76,23 @@ pt_status_t pt_checkpoint_read_header(hid_t file, const char *path,
     pt_h5_place_t root = {file, path, "the file"};
     int64_t format, count;
 
-    PT_CHECK(H5Aexists(file, format_attribute.name) > 0, PT_IO,
+    memset(out, 0, sizeof *out);
+    PT_CHECK(H5Aexists(file, format_attribute.name) > 0, PT_DAMAGED,
              "%s: a HDF5 file, but not a checkpoint of penta (no attribute format)",
              path);
     PT_TRY(pt_h5_read_attribute(root, format_attribute, &format));
-    PT_CHECK(format == PT_CHECKPOINT_FORMAT, PT_IO,
-             "%s: format %lld; this version reads format %d", path, (long long)format,
-             PT_CHECKPOINT_FORMAT);
+    PT_CHECK(
+        format == PT_CHECKPOINT_FORMAT, PT_IO,
+        "%s: format %lld; this version reads format %d: take the version that made "
+        "it, or move it away",
+        path, (long long)format, PT_CHECKPOINT_FORMAT);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char *value = (char *)out + fields[i].offset;
         PT_TRY(pt_h5_read_attribute(root, fields[i].attribute, value));
         if (fields[i].attribute.kind != PT_H5_INT64)
             continue;
         memcpy(&count, value, sizeof count);
-        PT_CHECK(count >= 0, PT_IO, "%s: attribute %s is negative: %lld", path,
+        PT_CHECK(count >= 0, PT_DAMAGED, "%s: attribute %s is negative: %lld", path,
                  fields[i].attribute.name, (long long)count);
     }
     return PT_OK;

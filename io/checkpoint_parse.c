@@ -1,5 +1,6 @@
 #include "io/box.h"
 #include "io/checkpoint_file.h"
+#include "io/file.h"
 #include "penta/alloc.h"
 #include "penta/rng.h"
 
@@ -24,8 +25,8 @@ static pt_status_t split_name(const char *path, const char *full,
     size_t group = slash ? (size_t)(slash - full) : 0,
            name = slash ? strlen(slash + 1) : 0;
 
-    PT_CHECK(slash, PT_IO, "%s: unexpected dataset /%.200s", path, full);
-    PT_CHECK(group < sizeof out->group && name < sizeof out->name, PT_IO,
+    PT_CHECK(slash, PT_DAMAGED, "%s: unexpected dataset /%.200s", path, full);
+    PT_CHECK(group < sizeof out->group && name < sizeof out->name, PT_DAMAGED,
              "%s: the name of dataset /%.200s is too long", path, full);
     memcpy(out->group, full, group);
     memcpy(out->name, slash + 1, name);
@@ -45,15 +46,15 @@ static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
 
     pt_h5_close(&space);
     pt_h5_close(&type);
-    PT_CHECK(known, PT_IO,
+    PT_CHECK(known, PT_DAMAGED,
              "%s: elements of /%s are none of fp64, fp32 and bf16, little-endian", path,
              name);
-    PT_CHECK(ndim >= 1 && ndim <= PT_CHECKPOINT_DIMS, PT_IO,
+    PT_CHECK(ndim >= 1 && ndim <= PT_CHECKPOINT_DIMS, PT_DAMAGED,
              "%s: /%s has not 1 to %d dimensions", path, name, PT_CHECKPOINT_DIMS);
     out->ndim = ndim;
     for (int d = 0; d < ndim; d++)
         out->shape[d] = shape[d] <= INT64_MAX ? (int64_t)shape[d] : 0;
-    PT_CHECK(pt_checkpoint_elements(out) > 0, PT_IO,
+    PT_CHECK(pt_checkpoint_elements(out) > 0, PT_DAMAGED,
              "%s: the shape of /%s is impossible", path, name);
     return PT_OK;
 }
@@ -71,11 +72,11 @@ static pt_status_t read_place(const char *path, hid_t dataset, int64_t file_byte
         pt_checkpoint_elements(tensor) * (int64_t)pt_dtype_size(tensor->dtype);
 
     pt_h5_close(&list);
-    PT_CHECK(plain && at != HADDR_UNDEF, PT_IO,
+    PT_CHECK(plain && at != HADDR_UNDEF, PT_DAMAGED,
              "%s: the elements of /%s/%s are not stored in one piece", path,
              tensor->group, tensor->name);
     PT_CHECK(at <= INT64_MAX && bytes <= file_bytes && (int64_t)at <= file_bytes - bytes,
-             PT_IO, "%s: /%s/%s reaches beyond the end of the file", path,
+             PT_DAMAGED, "%s: /%s/%s reaches beyond the end of the file", path,
              tensor->group, tensor->name);
     item->offset = (int64_t)at;
     return PT_OK;
@@ -85,7 +86,7 @@ static pt_status_t read_item(const visit_t *visit, hid_t dataset, const char *na
 {
     pt_checkpoint_content_t *content = visit->content;
 
-    PT_CHECK(content->count < PT_CHECKPOINT_MAX_TENSORS, PT_IO,
+    PT_CHECK(content->count < PT_CHECKPOINT_MAX_TENSORS, PT_DAMAGED,
              "%s: more than %d tensors", visit->path, PT_CHECKPOINT_MAX_TENSORS);
     if (content->count == content->room) {
         int room = content->room == 0 ? 64 : 2 * content->room;
@@ -108,8 +109,8 @@ static pt_status_t check_text(const char *path, hid_t dataset, const char *name,
     uint64_t digest;
 
     PT_TRY(pt_checkpoint_read_digest(dataset, path, name, &digest));
-    PT_CHECK(digest == pt_name_id(text), PT_IO, "%s: the text /%s is damaged", path,
-             name);
+    PT_CHECK(digest == pt_name_id(text), PT_DAMAGED, "%s: the text /%s is damaged",
+             path, name);
     return PT_OK;
 }
 
@@ -127,12 +128,13 @@ static pt_status_t read_text(const visit_t *visit, hid_t dataset, const char *na
     pt_status_t status;
 
     if (!fits)
-        status = PT_FAIL(PT_IO, "%s: /%s is not one text of fixed length", path, name);
+        status =
+            PT_FAIL(PT_DAMAGED, "%s: /%s is not one text of fixed length", path, name);
     else
         status = pt_alloc("checkpoint text", size + 1, 1, (void **)out);
     if (status == PT_OK &&
         H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, *out) < 0)
-        status = PT_H5_FAIL(path, "cannot read the text /%s", name);
+        status = PT_H5_DAMAGED(path, "cannot read the text /%s", name);
     pt_h5_close(&space);
     pt_h5_close(&type);
     return status == PT_OK ? check_text(path, dataset, name, *out) : status;
@@ -153,16 +155,16 @@ static pt_status_t visit_link(const visit_t *visit, hid_t root, const char *name
     hid_t object;
     pt_status_t status = PT_OK;
 
-    PT_CHECK(type == H5L_TYPE_HARD, PT_IO, "%s: /%.200s is a link to somewhere else",
-             visit->path, name);
+    PT_CHECK(type == H5L_TYPE_HARD, PT_DAMAGED,
+             "%s: /%.200s is a link to somewhere else", visit->path, name);
     object = H5Oopen(root, name, H5P_DEFAULT);
     if (object < 0)
-        return PT_H5_FAIL(visit->path, "cannot open /%.200s", name);
+        return PT_H5_DAMAGED(visit->path, "cannot open /%.200s", name);
     switch (H5Iget_type(object)) {
     case H5I_GROUP: break;
     case H5I_DATASET: status = visit_dataset(visit, object, name); break;
     default:
-        status = PT_FAIL(PT_IO, "%s: /%.200s is neither a group nor a dataset",
+        status = PT_FAIL(PT_DAMAGED, "%s: /%.200s is neither a group nor a dataset",
                          visit->path, name);
     }
     pt_h5_close(&object);
@@ -186,7 +188,7 @@ static pt_status_t check_sum(const char *path, const pt_checkpoint_content_t *co
     for (int i = 0; i < content->count; i++)
         if (strcmp(content->items[i].tensor.group, "model") == 0)
             sum += content->items[i].digest;
-    PT_CHECK(sum == content->header.digest, PT_IO,
+    PT_CHECK(sum == content->header.digest, PT_DAMAGED,
              "%s: its digest %016llx is not the sum of its tensors' digests, %016llx",
              path, (unsigned long long)content->header.digest, (unsigned long long)sum);
     return PT_OK;
@@ -211,7 +213,7 @@ static pt_status_t list_contents(hid_t file, const char *path,
     if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, on_link, &visit) < 0)
         return visit.status != PT_OK
                    ? visit.status
-                   : PT_H5_FAIL(path, "its contents cannot be listed");
+                   : PT_H5_DAMAGED(path, "its contents cannot be listed");
     if (out->count > 0)
         qsort(out->items, (size_t)out->count, sizeof *out->items, by_name);
     return PT_OK;
@@ -221,26 +223,45 @@ static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_conten
 {
     PT_TRY(pt_checkpoint_read_header(file, path, &out->header));
     PT_TRY(list_contents(file, path, out));
-    PT_CHECK(out->config, PT_IO, "%s: /config is missing", path);
-    PT_CHECK(out->hosts, PT_IO, "%s: /hosts is missing", path);
-    PT_CHECK(out->count > 0, PT_IO, "%s: holds no tensors", path);
+    PT_CHECK(out->config, PT_DAMAGED, "%s: /config is missing", path);
+    PT_CHECK(out->hosts, PT_DAMAGED, "%s: /hosts is missing", path);
+    PT_CHECK(out->count > 0, PT_DAMAGED, "%s: holds no tensors", path);
     return check_sum(path, out);
 }
 
-/* Says what is wrong before HDF5 would say it worse. */
+/* Opened by ourselves first: HDF5 hides why it cannot, and would wait for a writer of a pipe. */
 static pt_status_t check_kind(const char *path, int64_t *bytes)
 {
     struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
-    PT_CHECK(stat(path, &info) == 0, PT_IO, "%s: %s", path, strerror(errno));
-    PT_CHECK(!S_ISDIR(info.st_mode), PT_IO, "%s: is a directory, not a checkpoint file",
+    if (fd < 0)
+        return pt_file_unreadable(path, errno);
+    int error = fstat(fd, &info) == 0 ? 0 : errno;
+    close(fd);
+    if (error != 0)
+        return pt_file_unreadable(path, error);
+    PT_CHECK(!S_ISDIR(info.st_mode), PT_IO,
+             "%s: is a directory, not a checkpoint file; move it away, or name a file",
              path);
-    PT_CHECK(S_ISREG(info.st_mode), PT_IO, "%s: is not a regular file", path);
-    PT_CHECK(access(path, R_OK) == 0, PT_IO, "%s: cannot be read: %s", path,
-             strerror(errno));
-    PT_CHECK(info.st_size > 0, PT_IO, "%s: is empty", path);
+    PT_CHECK(S_ISREG(info.st_mode), PT_IO,
+             "%s: is not a regular file; move it away, or name a checkpoint", path);
+    PT_CHECK(info.st_size > 0, PT_DAMAGED, "%s: is empty", path);
     *bytes = info.st_size;
     return PT_OK;
+}
+
+static pt_status_t open_checked(const char *path, int64_t *bytes, hid_t *file)
+{
+    PT_TRY(pt_checkpoint_inject("checkpoint.open", path));
+    PT_TRY(check_kind(path, bytes));
+    pt_h5_init();
+    int known = H5Fis_hdf5(path);
+    if (known < 0)
+        return PT_H5_DAMAGED(path, "HDF5 cannot open it");
+    PT_CHECK(known > 0, PT_DAMAGED,
+             "%s: is not a HDF5 file (or its beginning is damaged)", path);
+    return pt_h5_open_file(path, H5F_ACC_RDONLY, file);
 }
 
 pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out)
@@ -249,13 +270,23 @@ pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out)
     hid_t file;
 
     memset(out, 0, sizeof *out);
-    PT_TRY(check_kind(path, &out->file_bytes));
-    pt_h5_init();
-    PT_CHECK(H5Fis_hdf5(path) > 0, PT_IO,
-             "%s: is not a HDF5 file (or its beginning is damaged)", path);
-    PT_TRY(pt_h5_open_file(path, H5F_ACC_RDONLY, &file));
+    PT_TRY(open_checked(path, &out->file_bytes, &file));
     status = parse_file(file, path, out);
     pt_h5_close(&file);
+    return status;
+}
+
+pt_status_t pt_checkpoint_peek(const char *path, int64_t *step)
+{
+    pt_checkpoint_header_t header;
+    int64_t bytes;
+    hid_t file;
+
+    PT_TRY(open_checked(path, &bytes, &file));
+    pt_status_t status = pt_checkpoint_read_header(file, path, &header);
+    pt_h5_close(&file);
+    if (status == PT_OK)
+        *step = header.step;
     return status;
 }
 

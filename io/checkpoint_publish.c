@@ -108,17 +108,30 @@ static pt_status_t compare(const pt_checkpoint_writer_t *writer,
     return PT_OK;
 }
 
+/* What was just written is no damaged file but a save that failed. */
+static pt_status_t as_failed_save(pt_status_t status)
+{
+    pt_error_t error = *pt_error_last();
+
+    if (status != PT_DAMAGED)
+        return status;
+    error.status = PT_IO;
+    pt_error_set(&error);
+    return PT_IO;
+}
+
 /* Collective. */
 static pt_status_t check(const pt_checkpoint_writer_t *writer, int verify)
 {
     pt_checkpoint_reader_t *reader;
-    pt_status_t status;
+    pt_status_t status = pt_checkpoint_open(writer->comm, writer->partial, &reader);
 
-    PT_TRY(pt_checkpoint_open(writer->comm, writer->partial, &reader));
+    if (status != PT_OK)
+        return as_failed_save(status);
     PT_TRY_GOTO(close,
                 pt_comm_agree(writer->comm, compare(writer, reader, verify), true));
     if (verify == VERIFY_FULL)
-        status = pt_checkpoint_read_all(writer->comm, reader);
+        status = as_failed_save(pt_checkpoint_read_all(writer->comm, reader));
 close:
     pt_checkpoint_close(reader);
     return status;

@@ -1,5 +1,6 @@
 #include "io/box.h"
 #include "io/checkpoint_file.h"
+#include "io/file.h"
 #include "penta/alloc.h"
 
 #include <errno.h>
@@ -51,9 +52,11 @@ static pt_status_t open_elements(pt_checkpoint_reader_t *reader)
 {
     struct stat info;
 
-    reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC);
-    PT_CHECK(reader->fd >= 0, PT_IO, "%s: cannot be opened: %s", reader->path,
-             strerror(errno));
+    if (pt_comm_rank(reader->comm) != 0)
+        PT_TRY(pt_checkpoint_inject("checkpoint.open", reader->path));
+    reader->fd = open(reader->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (reader->fd < 0)
+        return pt_file_unreadable(reader->path, errno);
     PT_CHECK(fstat(reader->fd, &info) == 0 && info.st_size == reader->content.file_bytes,
              PT_IO, "%s: not the same file on every rank; does every host see it?",
              reader->path);
@@ -168,6 +171,7 @@ static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
     const pt_checkpoint_item_t *item = &reader->content.items[index];
     void *stored = scratch ? scratch : to;
 
+    PT_TRY(pt_checkpoint_inject("checkpoint.read", reader->path));
     PT_TRY(pt_box_pread(reader->fd, reader->path, item->offset, &item->tensor,
                         &walk->piece, stored));
     reader->sums[2 * index] += pt_box_digest(&item->tensor, &walk->piece, stored);
@@ -225,7 +229,7 @@ static pt_status_t compare(const pt_checkpoint_reader_t *reader, const uint64_t 
                         reader->path, item->tensor.group, item->tensor.name,
                         (long long)sums[2 * i + 1], (long long)elements);
         PT_CHECK_COMMON(
-            sums[2 * i] == item->digest, PT_IO,
+            sums[2 * i] == item->digest, PT_DAMAGED,
             "%s: the elements of /%s/%s have digest %016llx, but were written "
             "with %016llx: the file is damaged",
             reader->path, item->tensor.group, item->tensor.name,

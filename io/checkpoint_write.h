@@ -15,8 +15,6 @@ struct pt_checkpoint_writer {
         sums; /* of each tensor: digest of what was written, elements written; 2*count */
 };
 
-/* What PENTA_FAULT asks for at this site, as the error it imitates. */
-pt_status_t pt_checkpoint_inject(const char *site, const char *path);
 void pt_checkpoint_writer_free(pt_checkpoint_writer_t *writer);
 
 #endif

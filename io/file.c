@@ -125,6 +125,20 @@ pt_status_t pt_file_write_all(int fd, const char *path, const void *data, int64_
     return PT_OK;
 }
 
+pt_status_t pt_file_unreadable(const char *path, int error)
+{
+    struct stat info;
+    bool is_link = error == ENOENT && lstat(path, &info) == 0;
+
+    if (error == ENOENT || error == ENOTDIR)
+        return PT_FAIL(PT_IO, "%s: %s%s", path, strerror(error),
+                       is_link ? " (it is a link to nothing)" : "");
+    return PT_FAIL(PT_IO,
+                   "%s: cannot be read: %s; nothing says that it is damaged: make it "
+                   "readable, or move it away",
+                   path, strerror(error));
+}
+
 pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
                           int64_t at)
 {
@@ -135,9 +149,9 @@ pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
             pread(fd, to, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES), at);
         if (n < 0 && errno == EINTR)
             continue;
-        PT_CHECK(n >= 0, PT_IO, "%s: cannot be read at byte %lld: %s", path,
-                 (long long)at, strerror(errno));
-        PT_CHECK(n > 0, PT_IO, "%s: ends at byte %lld, inside a tensor", path,
+        if (n < 0)
+            return pt_file_unreadable(path, errno);
+        PT_CHECK(n > 0, PT_DAMAGED, "%s: ends at byte %lld, inside a tensor", path,
                  (long long)at);
         to += n;
         at += n;

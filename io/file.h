@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+/* Raises IO: `path` cannot be read for the reason errno gives, which says nothing of its content. */
+pt_status_t pt_file_unreadable(const char *path, int error);
 /* "DIRECTORY" of "DIRECTORY/x", "." of "x"; a new string of the caller (pt_free). */
 pt_status_t pt_file_directory(const char *path, char **out);
 /* A new string "a/b" of the caller (pt_free). */
@@ -17,6 +19,7 @@ pt_status_t pt_file_sync_directory_of(const char *path);
 /* Renames and makes that durable. */
 pt_status_t pt_file_rename(const char *from, const char *to);
 pt_status_t pt_file_write_all(int fd, const char *path, const void *data, int64_t bytes);
+/* DAMAGED where the file ends before. */
 pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
                           int64_t at);
 pt_status_t pt_file_pwrite(int fd, const char *path, const void *data, int64_t bytes,

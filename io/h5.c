@@ -1,10 +1,13 @@
 #include "io/h5.h"
 
+#include "io/file.h"
 #include "penta/checkpoint.h"
 
+#include <errno.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void pt_h5_init(void)
@@ -34,19 +37,56 @@ const char *pt_h5_error(char *buffer, size_t size)
     return buffer;
 }
 
+/* HDF5 keeps errno only in the text of what its file driver says: "..., errno = 5, ...". */
+static herr_t take_errno(unsigned n, const H5E_error2_t *error, void *context)
+{
+    static const char key[] = "errno = ";
+    const char *at = error->desc ? strstr(error->desc, key) : NULL;
+    int *number = context;
+
+    (void)n;
+    if (at && *number == 0)
+        *number = (int)strtol(at + sizeof key - 1, NULL, 10);
+    return 0;
+}
+
+static pt_status_t raise_h5(pt_status_t status, const char *file, int line,
+                            const char *path, const char *format, va_list args)
+{
+    char message[PT_H5_TEXT], reason[PT_H5_TEXT];
+
+    vsnprintf(message, sizeof message, format, args);
+    pt_h5_error(reason, sizeof reason);
+    return pt_error_raise(status, PT_SCOPE_LOCAL, file, line, "%s: %s%s%s%s", path,
+                          message, reason[0] ? " (HDF5: " : "", reason,
+                          reason[0] ? ")" : "");
+}
+
 pt_status_t pt_h5_fail(const char *file, int line, const char *path, const char *format,
                        ...)
 {
-    char message[PT_H5_TEXT], reason[PT_H5_TEXT];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    pt_status_t status = raise_h5(PT_IO, file, line, path, format, args);
     va_end(args);
-    pt_h5_error(reason, sizeof reason);
-    return pt_error_raise(PT_IO, PT_SCOPE_LOCAL, file, line, "%s: %s%s%s%s", path,
-                          message, reason[0] ? " (HDF5: " : "", reason,
-                          reason[0] ? ")" : "");
+    return status;
+}
+
+pt_status_t pt_h5_damaged(const char *file, int line, const char *path,
+                          const char *format, ...)
+{
+    va_list args;
+    int error = 0;
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_errno, &error);
+    /* Where metadata are damaged, HDF5 asks for places that no file has. */
+    if (error != 0 && error != EINVAL && error != EFBIG && error != EOVERFLOW)
+        return pt_file_unreadable(path, error);
+    va_start(args, format);
+    pt_status_t status = raise_h5(PT_DAMAGED, file, line, path, format, args);
+    va_end(args);
+    return status;
 }
 
 void pt_h5_close(hid_t *id)
@@ -91,7 +131,7 @@ pt_status_t pt_h5_open_file(const char *path, unsigned flags, hid_t *out)
 
     *out = list < 0 ? -1 : H5Fopen(path, flags, list);
     if (*out < 0)
-        status = PT_H5_FAIL(path, "HDF5 cannot open it");
+        status = PT_H5_DAMAGED(path, "HDF5 cannot open it");
     pt_h5_close(&list);
     return status;
 }
@@ -209,12 +249,13 @@ pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribut
     if (H5Aexists(place.id, attribute.name) > 0)
         id = H5Aopen(place.id, attribute.name, H5P_DEFAULT);
     if (id < 0)
-        return PT_H5_FAIL(place.file, "%s lacks the attribute %s", place.object,
-                          attribute.name);
+        return PT_H5_DAMAGED(place.file, "%s lacks the attribute %s", place.object,
+                             attribute.name);
     type = H5Aget_type(id);
     if (!attribute_fits(id, type, attribute)) {
-        status = PT_H5_FAIL(place.file, "attribute %s of %s has a wrong type or size",
-                            attribute.name, place.object);
+        status =
+            PT_H5_DAMAGED(place.file, "attribute %s of %s has a wrong type or size",
+                          attribute.name, place.object);
         goto close_id;
     }
     memory = type_of(attribute, false);
@@ -222,8 +263,8 @@ pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribut
     if (attribute.kind == PT_H5_STRING)
         H5Tset_cset(memory, H5Tget_cset(type));
     if (H5Aread(id, memory, value) < 0)
-        status = PT_H5_FAIL(place.file, "cannot read attribute %s of %s",
-                            attribute.name, place.object);
+        status = PT_H5_DAMAGED(place.file, "cannot read attribute %s of %s",
+                               attribute.name, place.object);
     else if (attribute.kind == PT_H5_STRING)
         ((char *)value)[attribute.size - 1] = '\0';
     pt_h5_close(&memory);

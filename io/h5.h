@@ -60,8 +60,14 @@ pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribut
                                  void *value);
 
 #define PT_H5_FAIL(path_, ...) pt_h5_fail(__FILE__, __LINE__, (path_), __VA_ARGS__)
+/* For what reads: DAMAGED, unless the system refused something while HDF5 read. */
+#define PT_H5_DAMAGED(path_, ...)                                                      \
+    pt_h5_damaged(__FILE__, __LINE__, (path_), __VA_ARGS__)
 /* IO: "path: message: what HDF5 said". */
 pt_status_t pt_h5_fail(const char *file, int line, const char *path, const char *format,
                        ...) __attribute__((format(printf, 4, 5)));
+pt_status_t pt_h5_damaged(const char *file, int line, const char *path,
+                          const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

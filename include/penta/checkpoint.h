@@ -66,7 +66,8 @@ pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t st
 typedef struct pt_checkpoint_reader pt_checkpoint_reader_t;
 
 /* Collective: opens and checks format, sizes and header; on all ranks or on none. comm of one rank
- * serves tools. Fails: IO, naming file and defect. */
+ * serves tools. Fails: DAMAGED, naming file and defect; IO where a rank cannot read it, or where it is of
+ * another format. */
 pt_status_t pt_checkpoint_open(pt_comm_t *comm, const char *path,
                                pt_checkpoint_reader_t **out);
 void pt_checkpoint_close(pt_checkpoint_reader_t *reader); /* Collective */
@@ -83,14 +84,14 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
                               const char *name); /* -1 */
 /* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
  * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
- * tensor. Fails: IO (also when `dtype` is too narrow, unless rounding is allowed). */
+ * tensor. Fails: IO, DAMAGED (IO also when `dtype` is too narrow, unless rounding is allowed). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
                                pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
                                const int64_t count[PT_CHECKPOINT_DIMS], void *host);
 /* From here on a narrower type gets the nearest numbers: for weights to begin with, not to resume. Local. */
 void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader);
 /* Collective: compares the digests of what was read (each element by exactly one rank) with the stored
- * ones. Fails: IO, naming the first tensor that differs. */
+ * ones. Fails: DAMAGED, naming the first tensor that differs. */
 pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader);
 
 /* ---- directory ---------------------------------------------------------------------------------- */
@@ -107,12 +108,14 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
  * Caller frees *out with pt_free. */
 pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
                                int *count);
-/* IO: the file is damaged. */
+/* DAMAGED: another file may be tried. */
 typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
-/* Gives `attempt` the published files of `directory`, the newest first, until one is not damaged; those
- * that are, are named in warnings and skipped. *found: that file; its path is "" when there is none.
- * attempt NULL: the newest, unopened; advice NULL: without warnings. Collective, by rank 0's view of the directory; comm NULL: of this
- * process alone. Fails: IO (all are damaged: says so, and `advice`), or as attempt does. */
+/* Gives `attempt` the published files of `directory`, the newest first, until one is not DAMAGED; those
+ * that are, and those whose name says another step than their header, are named in warnings and skipped.
+ * A file that vanished since it was listed is no failure: the directory is listed again. *found: the file
+ * that was taken; its path is "" when there is none. attempt NULL: the newest, damaged or not; advice
+ * NULL: without warnings. Collective, by rank 0's view of the directory; comm NULL: of this process alone.
+ * Fails: IO (all are damaged: says so, and `advice`; or one cannot be read), or as attempt does. */
 pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                                  const char *advice, pt_checkpoint_try_fn attempt,
                                  void *self, pt_checkpoint_entry_t *found);

@@ -200,7 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t live = pt_alloc_live_bytes();
 
     fuzz_begin();
-    fuzz_refusal(read_file(data, size), PT_IO, PT_IO);
+    fuzz_refusal(read_file(data, size), PT_DAMAGED, PT_IO);
     pt_error_clear();
     FUZZ_CHECK(pt_alloc_live_bytes() == live, "%lld bytes are lost",
                (long long)(pt_alloc_live_bytes() - live));

@@ -255,8 +255,8 @@ static void test_bad(void)
     fails(TT_LLAMA, BAD "absent.h5", PT_CONFIG,
           "train.init_from (test): no file or directory absent.h5");
     fails(TT_LLAMA, BAD "empty", PT_CONFIG, "no checkpoint in the directory empty");
-    fails(TT_LLAMA, BAD "corpus.txt", PT_IO, "corpus.txt");
-    fails(TT_LLAMA, BAD SOURCE, PT_IO, SOURCE);
+    fails(TT_LLAMA, BAD "corpus.txt", PT_DAMAGED, "corpus.txt");
+    fails(TT_LLAMA, BAD SOURCE, PT_DAMAGED, SOURCE);
     fails(TT_LLAMA, BAD "double.h5 model.vocab=300", PT_CONFIG,
           "/model/embedding.token.weight is 256x32 there, but 300x32 by model.*");
     fails(TT_LLAMA, BAD "double.h5 model.layers=4", PT_CONFIG, "there is no /model/");

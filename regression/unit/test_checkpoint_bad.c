@@ -3,6 +3,8 @@
 #include "regression/tap.h"
 #include "regression/unit/checkpoint_file.h"
 
+#include "penta/fault.h"
+
 #define H5_USE_110_API
 #include <hdf5.h>
 #include <sys/stat.h>
@@ -59,23 +61,58 @@ static pt_status_t try_file(const char *path, bool *right)
 }
 
 /* The message names the file and holds `defect`. */
-static void expect(const char *path, const char *defect)
+static void fails(const char *path, pt_status_t wanted, const char *defect)
 {
     bool right;
     pt_status_t status = try_file(path, &right);
     const char *text = pt_error_last()->text;
 
-    tap_ok(status == PT_IO && strstr(text, path) && strstr(text, defect), "%s: %s",
+    tap_ok(status == wanted && strstr(text, path) && strstr(text, defect), "%s: %s",
            defect, text);
     pt_error_clear();
+}
+
+static void expect(const char *path, const char *defect)
+{
+    fails(path, PT_DAMAGED, defect);
+}
+
+/* What cannot be read is not damaged. */
+static void test_unreadable(void)
+{
+    mkdir("folder", 0777);
+    mkfifo("fifo", 0666);
+    symlink("nowhere", "dangling");
+    symlink("loop", "loop");
+    write_file("file", "x", 1);
+    fails("missing", PT_IO, "No such file");
+    fails("file/missing", PT_IO, "Not a directory");
+    fails("dangling", PT_IO, "a link to nothing");
+    fails("loop", PT_IO, "symbolic links");
+    fails("folder", PT_IO, "is a directory");
+    fails("fifo", PT_IO, "not a regular file");
+    fails("/dev/null", PT_IO, "not a regular file");
+    write_file("locked", original, original_bytes);
+    chmod("locked", 0);
+    if (access("locked", R_OK) == 0)
+        tap_skip("this user can read anything");
+    else
+        fails("locked", PT_IO, "Permission denied");
+    write_file("broken", original, original_bytes);
+    setenv("PENTA_FAULT", "checkpoint.open:*:*:io", 1);
+    pt_fault_init();
+    fails("broken", PT_IO, "injected");
+    setenv("PENTA_FAULT", "checkpoint.read:*:*:io", 1);
+    pt_fault_init();
+    fails("broken", PT_IO, "injected");
+    setenv("PENTA_FAULT", "", 1);
+    pt_fault_init();
 }
 
 static void test_not_checkpoints(void)
 {
     static const char line[] = "[train]\nsteps = 3\n";
 
-    mkdir("folder", 0777);
-    mkfifo("fifo", 0666);
     write_file("empty", "", 0);
     write_file("text", line, sizeof line - 1);
     write_file("truncated", original, original_bytes / 2);
@@ -84,20 +121,11 @@ static void test_not_checkpoints(void)
     write_file("superblock", bytes, original_bytes);
     hid_t file = H5Fcreate("foreign", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
-    expect("missing", "No such file");
-    expect("folder", "is a directory");
-    expect("fifo", "not a regular file");
     expect("empty", "is empty");
     expect("text", "not a HDF5 file");
     expect("truncated", "HDF5 cannot open it");
     expect("superblock", "HDF5");
     expect("foreign", "not a checkpoint of penta");
-    write_file("locked", original, original_bytes);
-    chmod("locked", 0);
-    if (access("locked", R_OK) == 0)
-        tap_skip("this user can read anything");
-    else
-        expect("locked", "Permission denied");
 }
 
 static void test_truncations(void)
@@ -108,11 +136,11 @@ static void test_truncations(void)
     for (size_t n = 0; n < original_bytes; n += n < 256 ? 1 : 61, count++) {
         write_file("cut", original, n);
         pt_status_t status = try_file("cut", &right);
-        wrong += status != PT_IO || strstr(pt_error_last()->text, "cut: ") == NULL;
+        wrong += status != PT_DAMAGED || strstr(pt_error_last()->text, "cut: ") == NULL;
         pt_error_clear();
     }
     write_file("cut", original, original_bytes - 1);
-    wrong += try_file("cut", &right) != PT_IO;
+    wrong += try_file("cut", &right) != PT_DAMAGED;
     pt_error_clear();
     tap_ok(wrong == 0, "%d truncated files are refused by name", count + 1);
 }
@@ -131,7 +159,7 @@ static void test_corruptions(void)
         }
         write_file("corrupt", bytes, original_bytes);
         pt_status_t status = try_file("corrupt", &right);
-        if (status == PT_IO)
+        if (status == PT_DAMAGED)
             refused++;
         else if (status == PT_OK && right)
             harmless++;
@@ -186,7 +214,7 @@ static void test_attributes(void)
     file = edit("a5"), put_attribute(file, "layout", variable, 0, &pointer);
     H5Fclose(file), expect("a5", "attribute layout of the file has a wrong type");
     file = edit("a6"), put_attribute(file, "format", H5T_STD_I64LE, 0, &future);
-    H5Fclose(file), expect("a6", "format 99");
+    H5Fclose(file), fails("a6", PT_IO, "format 99");
     file = edit("a7"), H5Adelete(file, "loss");
     H5Fclose(file), expect("a7", "lacks the attribute loss");
     file = edit("a8"), put_attribute(file, "digest", H5T_STD_U64LE, 0, &future);
@@ -272,7 +300,7 @@ static void test_links(void)
     H5Lcreate_hard(file, "/model", file, "/model/cycle", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);
     pt_status_t status = try_file("l3", &right);
-    tap_ok((status == PT_OK && right) || status == PT_IO,
+    tap_ok((status == PT_OK && right) || status == PT_DAMAGED,
            "a cycle of hard links ends: %s", pt_error_last()->text);
     pt_error_clear();
     file = edit("l4");
@@ -316,6 +344,7 @@ int main(void)
     tap_ok(original_bytes > 0 && original_bytes < MAX_BYTES &&
                try_file("good", &right) == PT_OK && right,
            "of %zu bytes reads right", original_bytes);
+    test_unreadable();
     test_not_checkpoints();
     test_truncations();
     test_corruptions();

@@ -146,7 +146,7 @@ static void test_damage(void)
     file = fopen("damaged.h5", "wb");
     fwrite(bytes, 1, n, file);
     fclose(file);
-    expect_error(inspect("damaged.h5", "--verify", NULL), PT_IO, "model/w");
+    expect_error(inspect("damaged.h5", "--verify", NULL), PT_DAMAGED, "model/w");
     tap_ok(has("damaged: 1\n  model/w\n") &&
                has("not_finite: 1\n  model/w  elements 1\n"),
            "... and the NaN is counted");

@@ -211,7 +211,7 @@ static pt_status_t find_part(const pt_generator_t *g,
 
     for (int d = 0; same && d < part->ndim; d++)
         same = found->shape[d] == part->shape[d];
-    PT_CHECK_COMMON(same, PT_IO, "%s: /model/%s %s: the file is damaged", g->path,
+    PT_CHECK_COMMON(same, PT_DAMAGED, "%s: /model/%s %s: the file is damaged", g->path,
                     part->name,
                     found ? "has not the shape its configuration says" : "is missing");
     return PT_OK;

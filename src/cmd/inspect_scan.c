@@ -86,7 +86,7 @@ pt_status_t pt_inspect_verify(pt_checkpoint_reader_t *reader, json_t *out)
     pt_free(piece);
     PT_TRY(status);
     json_object_set_new(out, "intact", json_boolean(findings.names.length == 0));
-    PT_CHECK_COMMON(findings.names.length == 0, PT_IO,
+    PT_CHECK_COMMON(findings.names.length == 0, PT_DAMAGED,
                     "%s: elements are not as they were written: %s%s",
                     json_string_value(json_object_get(out, "file")), names,
                     findings.names.truncated ? "…" : "");

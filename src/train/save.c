@@ -215,7 +215,7 @@ static pt_status_t match_tensors(const pt_trainer_t *t, pt_checkpoint_reader_t *
         for (int d = 0; same && d < x->ndim; d++)
             same = x->shape[d] == list[i].shape[d];
         if (!same)
-            status = PT_FAIL(PT_IO, "%s: /%s/%s %s: the file is not of this model",
+            status = PT_FAIL(PT_DAMAGED, "%s: /%s/%s %s: the file is not of this model",
                              path, list[i].group, list[i].name,
                              x ? "has another shape" : "is missing");
     }
