@@ -4,6 +4,7 @@
 #include "io/lock.h"
 #include "io/metrics.h"
 #include "penta/alloc.h"
+#include "penta/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -137,6 +138,25 @@ pt_status_t pt_rundir_write(pt_rundir_t *dir, const char *name, const char *text
     pt_status_t status = pt_file_write(path, text);
     pt_free(path);
     return status;
+}
+
+/* Short texts take no memory but that of jansson: status.json is written where there may be none. */
+json_t *pt_json_text(const char *text)
+{
+    size_t length = strlen(text);
+    char few[3 * PT_ERROR_TEXT + 1], *clean = few;
+    json_t *plain = json_string(text);
+
+    if (plain)
+        return plain;
+    if (length > PT_ERROR_TEXT &&
+        pt_alloc("JSON text", length + 1, 3, (void **)&clean) != PT_OK)
+        return NULL;
+    size_t kept = pt_text_utf8(text, length, clean);
+    json_t *string = json_stringn(clean, kept);
+    if (clean != few)
+        pt_free(clean);
+    return string;
 }
 
 static pt_status_t write_json(pt_rundir_t *dir, const char *name, const json_t *object)

@@ -14,21 +14,6 @@
 
 enum { PATH_BYTES = 4352 };
 
-/* A message may quote bytes of a damaged file, which are no UTF-8. */
-static json_t *json_text(const char *text)
-{
-    char plain[PT_ERROR_TEXT];
-    json_t *string = json_string(text);
-    size_t i;
-
-    if (string)
-        return string;
-    for (i = 0; text[i] != '\0' && i < sizeof plain - 1; i++)
-        plain[i] = (unsigned char)text[i] < 0x80 ? text[i] : '?';
-    plain[i] = '\0';
-    return json_string(plain);
-}
-
 static json_t *number_or_null(int64_t value)
 {
     return value >= 0 ? json_integer(value) : json_null();
@@ -45,7 +30,7 @@ static void set_outcome(json_t *object, const pt_run_status_t *what, const char 
                         json_string(ended ? pt_status_name(status) : "RUNNING"));
     json_object_set_new(object, "sentence",
                         json_string(ended ? pt_status_sentence(status) : "at work"));
-    json_object_set_new(object, "message", json_text(message));
+    json_object_set_new(object, "message", pt_json_text(message));
     json_object_set_new(object, "reason",
                         what->reason ? json_string(what->reason) : json_null());
 }
@@ -61,7 +46,7 @@ static json_t *describe(const pt_run_status_t *what)
 
     set_outcome(object, what, what->message ? what->message : ours ? error->text : "");
     json_object_set_new(object, "rank", json_integer(pt_log_rank()));
-    json_object_set_new(object, "host", json_text(pt_log_host()));
+    json_object_set_new(object, "host", pt_json_text(pt_log_host()));
     json_object_set_new(object, "step", json_integer(what->step));
     json_object_set_new(object, "steps", json_integer(what->steps));
     json_object_set_new(object, "phase", json_string(pt_phase_text(where->phase)));

@@ -30,6 +30,9 @@ pt_status_t pt_rundir_write(pt_rundir_t *dir, const char *name, const char *text
 pt_status_t pt_rundir_write_json(pt_rundir_t *dir, const char *name,
                                  json_t *object); /* steals */
 
+/* A JSON text of any bytes, such as a file's name: what is no UTF-8 becomes U+FFFD. NULL: no memory. */
+json_t *pt_json_text(const char *text);
+
 /* metrics.jsonl: one object a line. Opening drops lines of steps > last_step (and a torn last line). */
 pt_status_t pt_rundir_open_metrics(pt_rundir_t *dir, int64_t last_step);
 pt_status_t pt_rundir_add_metrics(pt_rundir_t *dir,

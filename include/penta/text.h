@@ -21,6 +21,9 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
 /* What a terminal would obey rather than show becomes '?': control characters (but tab and newline) as bytes
  * or in UTF-8, those that turn the direction of the line, and bytes that are no UTF-8. */
 void pt_text_printable(char *text);
+/* The same bytes as UTF-8: what is none becomes U+FFFD, byte by byte. `out` has room for 3 bytes each and a NUL;
+ * returns the bytes written. */
+size_t pt_text_utf8(const char *bytes, size_t length, char *out);
 /* "1.25 GiB", "1h 02m 03s", "8.03 B" (parameters): into buffer, which is returned. */
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size);
 const char *pt_text_duration(double sec, char *buffer, size_t size);

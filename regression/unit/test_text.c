@@ -229,8 +229,33 @@ static void test_double(void)
     }
 }
 
+/* RFC 3629: wrong lead bytes, lone continuations, overlong forms, surrogates, beyond U+10FFFF, cut short. */
+static void test_utf8(void)
+{
+#define NO "\xef\xbf\xbd"
+    static const char *const cases[][2] = {
+        {"", ""},
+        {"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+         "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"caf\xe9.txt", "caf" NO ".txt"},
+        {"\x80z\xff", NO "z" NO},
+        {"\xc0\xaf", NO NO},
+        {"\xed\xa0\x80", NO NO NO},
+        {"\xf4\x90\x80\x80", NO NO NO NO},
+        {"x\xe2\x82", "x" NO NO},
+    };
+    char out[64];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length = pt_text_utf8(cases[i][0], strlen(cases[i][0]), out);
+        tap_ok(length == strlen(cases[i][1]) && strcmp(out, cases[i][1]) == 0,
+               "bytes that are UTF-8 and not, case %zu", i);
+    }
+}
+
 int main(void)
 {
+    test_utf8();
     test_build();
     test_printable();
     test_units();

@@ -79,6 +79,47 @@ void pt_text_printable(char *text)
     }
 }
 
+/* Bytes of the character at the start; 0: no character begins there (RFC 3629). */
+static size_t character(const unsigned char *bytes, size_t left)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = bytes[0] < 0x80         ? 1
+                    : bytes[0] >> 5 == 0x06 ? 2
+                    : bytes[0] >> 4 == 0x0e ? 3
+                    : bytes[0] >> 3 == 0x1e ? 4
+                                            : 0;
+    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
+
+    if (length == 0 || length > left)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if (bytes[i] >> 6 != 2)
+            return 0;
+        code = code << 6 | (bytes[i] & 0x3f);
+    }
+    bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    return code < least[length] || code > 0x10ffff || is_surrogate ? 0 : length;
+}
+
+size_t pt_text_utf8(const char *bytes, size_t length, char *out)
+{
+    static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
+    size_t kept = 0;
+
+    for (size_t i = 0; i < length;) {
+        size_t count = character((const unsigned char *)bytes + i, length - i);
+
+        if (count > 0)
+            memcpy(out + kept, bytes + i, count);
+        else
+            memcpy(out + kept, replacement, sizeof replacement);
+        kept += count > 0 ? count : sizeof replacement;
+        i += count > 0 ? count : 1;
+    }
+    out[kept] = '\0';
+    return kept;
+}
+
 const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

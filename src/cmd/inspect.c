@@ -2,6 +2,7 @@
 
 #include "io/box.h"
 #include "penta/alloc.h"
+#include "penta/rundir.h"
 #include "src/cmd/private.h"
 
 #include <math.h>
@@ -111,9 +112,7 @@ static void print_object(json_t *object)
 
 static void add_text(json_t *out, const char *key, const char *text)
 {
-    json_t *string = json_string(text);
-
-    json_object_set_new(out, key, string ? string : json_string("(not UTF-8)"));
+    json_object_set_new(out, key, pt_json_text(text));
 }
 
 static void summarize(const pt_checkpoint_reader_t *reader, json_t *out)

@@ -2,6 +2,7 @@
 
 #include "io/box.h"
 #include "penta/alloc.h"
+#include "penta/rundir.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static void add_row(json_t *rows, const char *name, const char *what)
 {
     json_t *row = json_object();
 
-    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "name", pt_json_text(name));
     json_object_set_new(row, "what", json_string(what));
     json_array_append_new(rows, row);
 }
@@ -118,7 +119,7 @@ static void add_difference(json_t *rows, const char *name,
         return;
     }
     row = json_object();
-    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "name", pt_json_text(name));
     if (!same_type)
         json_object_set_new(row, "what", json_string("has another element type"));
     json_object_set_new(row, "elements", json_integer(difference->elements));
@@ -178,7 +179,7 @@ static void add_values(json_t *rows, const char *name, json_t *a, json_t *b)
         json_decref(b);
         return;
     }
-    json_object_set_new(row, "name", json_string(name));
+    json_object_set_new(row, "name", pt_json_text(name));
     json_object_set_new(row, "first", a);
     json_object_set_new(row, "second", b);
     json_array_append_new(rows, row);
@@ -193,7 +194,7 @@ static void diff_header(const pt_checkpoint_header_t *a,
     add_values(rows, #field_, pt_inspect_number(a->field_),                            \
                pt_inspect_number(b->field_))
 #define STRING(field_)                                                                 \
-    add_values(rows, #field_, json_string(a->field_), json_string(b->field_))
+    add_values(rows, #field_, pt_json_text(a->field_), pt_json_text(b->field_))
     INTEGER(step);
     INTEGER(samples);
     INTEGER(tokens);
@@ -232,7 +233,7 @@ static void add_lines(json_t *rows, const char *sign, const char *text,
         if (!has_line(other, text, length)) {
             snprintf(line, sizeof line, "%s %.*s", sign,
                      length < 480 ? (int)length : 480, text);
-            json_array_append_new(rows, json_string(line));
+            json_array_append_new(rows, pt_json_text(line));
         }
         text += length + (text[length] == '\n');
     }

@@ -2,6 +2,7 @@
 
 #include "io/box.h"
 #include "penta/alloc.h"
+#include "penta/rundir.h"
 #include "penta/text.h"
 
 #include <math.h>
@@ -54,12 +55,12 @@ static pt_status_t verify_tensor(pt_checkpoint_reader_t *reader, int index, void
     PT_TRY(scan_tensor(reader, index, piece, &digest, &not_finite));
     pt_inspect_name(pt_checkpoint_tensor(reader, index), name);
     if (digest != pt_checkpoint_tensor_digest(reader, index)) {
-        json_array_append_new(findings->damaged, json_string(name));
+        json_array_append_new(findings->damaged, pt_json_text(name));
         pt_text_add(&findings->names, "%s%s", findings->names.length ? ", " : "", name);
     }
     if (not_finite > 0) {
         json_t *row = json_object();
-        json_object_set_new(row, "name", json_string(name));
+        json_object_set_new(row, "name", pt_json_text(name));
         json_object_set_new(row, "elements", json_integer(not_finite));
         json_array_append_new(findings->not_finite, row);
     }

@@ -1,4 +1,5 @@
 #include "penta/alloc.h"
+#include "penta/text.h"
 #include "src/cmd/sample.h"
 
 #include <errno.h>
@@ -36,46 +37,13 @@ pt_status_t pt_output_bytes(const void *bytes, size_t length)
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-/* Bytes of the character at the start; 0: no character begins there (RFC 3629). */
-static int64_t character(const uint8_t *bytes, int64_t left)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int64_t length = bytes[0] < 0x80         ? 1
-                     : bytes[0] >> 5 == 0x06 ? 2
-                     : bytes[0] >> 4 == 0x0e ? 3
-                     : bytes[0] >> 3 == 0x1e ? 4
-                                             : 0;
-    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
-
-    if (length == 0 || length > left)
-        return 0;
-    for (int64_t i = 1; i < length; i++) {
-        if (bytes[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (bytes[i] & 0x3f);
-    }
-    bool is_surrogate = code >= 0xd800 && code < 0xe000;
-    return code < least[length] || code > 0x10ffff || is_surrogate ? 0 : length;
-}
-
 static pt_status_t set_string(json_t *object, const char *key, const uint8_t *bytes,
                               int64_t length)
 {
-    static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
     char *clean = NULL;
-    size_t kept = 0;
 
-    PT_TRY(pt_alloc("JSON text", (size_t)length, sizeof replacement, (void **)&clean));
-    for (int64_t i = 0; i < length;) {
-        int64_t count = character(bytes + i, length - i);
-
-        if (count > 0)
-            memcpy(clean + kept, bytes + i, (size_t)count);
-        else
-            memcpy(clean + kept, replacement, sizeof replacement);
-        kept += count > 0 ? (size_t)count : sizeof replacement;
-        i += count > 0 ? count : 1;
-    }
+    PT_TRY(pt_alloc("JSON text", (size_t)length + 1, 3, (void **)&clean));
+    size_t kept = pt_text_utf8((const char *)bytes, (size_t)length, clean);
     int failed = json_object_set_new(object, key, json_stringn(clean, kept));
     pt_free(clean);
     PT_CHECK(!failed, PT_MEMORY, "no memory for a JSON text of %lld bytes",

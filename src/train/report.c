@@ -173,9 +173,12 @@ void report_step(run_t *run, const pt_step_result_t *s)
 json_t *report_validation(const run_t *run)
 {
     json_t *object = json_object();
-    for (int i = 0; i < run->trainer.validations; i++)
-        json_object_set_new(object, run->trainer.validation[i].name,
+    for (int i = 0; i < run->trainer.validations; i++) {
+        json_t *name = pt_json_text(run->trainer.validation[i].name);
+        json_object_set_new(object, json_string_value(name),
                             report_number(run->validation_loss[1 + i]));
+        json_decref(name);
+    }
     return object;
 }
 

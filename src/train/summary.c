@@ -76,7 +76,9 @@ static json_t *hosts_json(const run_t *run)
     for (const char *line = run->trainer.hosts; *line;) {
         const char *host = line + strcspn(line, " ") + 1,
                    *end = host + strcspn(host, "\n");
-        json_array_append_new(list, json_stringn(host, (size_t)(end - host)));
+        char name[256];
+        snprintf(name, sizeof name, "%.*s", (int)(end - host), host);
+        json_array_append_new(list, pt_json_text(name));
         line = end + 1;
     }
     return list;
@@ -85,7 +87,7 @@ static json_t *hosts_json(const run_t *run)
 /* null: not so. */
 static json_t *resumed_json(const run_t *run)
 {
-    return run->resumed.path[0] ? json_string(run->resumed.path) : json_null();
+    return run->resumed.path[0] ? pt_json_text(run->resumed.path) : json_null();
 }
 
 static json_t *reason_json(const run_t *run)
@@ -100,7 +102,7 @@ static json_t *initial_json(const run_t *run)
     if (!run->initial.path[0])
         return json_null();
     snprintf(digest, sizeof digest, "%016" PRIx64, run->initial.digest);
-    return json_pack("{s:s, s:I, s:s}", "file", run->initial.path, "step",
+    return json_pack("{s:o, s:I, s:s}", "file", pt_json_text(run->initial.path), "step",
                      (json_int_t)run->initial.step, "digest", digest);
 }
 
@@ -152,7 +154,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     json_object_set_new(object, "hosts", hosts_json(run));
     json_object_set_new(object, "device", json_string(t->device->ops->name));
     json_object_set_new(object, "isa", json_string(t->device->isa));
-    json_object_set_new(object, "build", json_string(build));
+    json_object_set_new(object, "build", pt_json_text(build));
     return object;
 }
 
