@@ -184,7 +184,12 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
 {
     hid_t file;
     pt_status_t status, closed;
+    struct stat info;
 
+    PT_CHECK(lstat(writer->path, &info) != 0 || S_ISREG(info.st_mode) ||
+                 S_ISLNK(info.st_mode),
+             PT_IO, "%s: is in the way, and is not a regular file; remove it",
+             writer->path);
     if (unlink(writer->partial) != 0)
         PT_CHECK(errno == ENOENT, PT_IO, "%s: is in the way and cannot be removed: %s",
                  writer->partial, strerror(errno));

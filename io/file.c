@@ -37,12 +37,23 @@ pt_status_t pt_file_join(const char *a, const char *b, char **out)
     return PT_OK;
 }
 
+/* A directory that a crash takes back would take its files along. Where that cannot be done nothing is lost yet. */
+static void keep_directory(const char *path)
+{
+    pt_error_t record = *pt_error_last();
+
+    if (pt_file_sync_directory_of(path) != PT_OK)
+        pt_error_set(&record);
+}
+
 static pt_status_t make_one(const char *path)
 {
     struct stat info;
 
-    if (mkdir(path, 0777) == 0)
+    if (mkdir(path, 0777) == 0) {
+        keep_directory(path);
         return PT_OK;
+    }
     int error = errno;
     if (stat(path, &info) == 0) {
         PT_CHECK(S_ISDIR(info.st_mode), PT_IO,
@@ -50,6 +61,11 @@ static pt_status_t make_one(const char *path)
                  path);
         return PT_OK;
     }
+    PT_CHECK(
+        lstat(path, &info) != 0 || !S_ISLNK(info.st_mode), PT_IO,
+        "%s: cannot make this directory: it is a symbolic link that leads nowhere; "
+        "make what it points to, or remove the link",
+        path);
     return PT_FAIL(PT_IO, "%s: cannot make this directory: %s", path, strerror(error));
 }
 
@@ -70,6 +86,27 @@ pt_status_t pt_file_make_directory(const char *path)
         status = make_one(copy);
     pt_free(copy);
     return status;
+}
+
+pt_status_t pt_file_open_plain(const char *path, int flags, int *fd)
+{
+    struct stat info;
+
+    *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (*fd < 0 && errno == ENOENT) {
+        PT_CHECK(lstat(path, &info) != 0 || unlink(path) == 0, PT_IO,
+                 "%s: a link to nothing, cannot be removed: %s", path, strerror(errno));
+        return PT_OK;
+    }
+    /* ENXIO: a pipe that nobody reads, or a socket. */
+    PT_CHECK(*fd >= 0 || errno == ENXIO || errno == EISDIR, PT_IO,
+             "%s: cannot be opened: %s", path, strerror(errno));
+    if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
+        return PT_OK;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return PT_FAIL(PT_IO, "%s: is not a regular file; remove it", path);
 }
 
 static pt_status_t sync_opened(const char *path, int flags)

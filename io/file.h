@@ -14,6 +14,8 @@ pt_status_t pt_file_directory(const char *path, char **out);
 pt_status_t pt_file_join(const char *a, const char *b, char **out);
 /* Makes the directory and its parents; one that is there is fine. */
 pt_status_t pt_file_make_directory(const char *path);
+/* A regular file, without waiting for anybody. *fd: -1 when there is none; a link to nothing is removed. */
+pt_status_t pt_file_open_plain(const char *path, int flags, int *fd);
 pt_status_t pt_file_sync(const char *path);
 pt_status_t pt_file_sync_directory_of(const char *path);
 /* Renames and makes that durable. */

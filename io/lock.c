@@ -238,9 +238,14 @@ static pt_status_t wait_for(pt_lock_t *lock, double wait_sec, bool *held)
 
 static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
 {
-    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    struct stat info;
+
+    lock->fd =
+        open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     PT_CHECK(lock->fd >= 0, PT_IO, "%s: cannot be opened: %s", lock->path,
-             strerror(errno));
+             errno == ELOOP ? "it is a symbolic link; remove it" : strerror(errno));
+    PT_CHECK(fstat(lock->fd, &info) == 0 && S_ISREG(info.st_mode), PT_IO,
+             "%s: is not a regular file; remove it", lock->path);
     bool held = hold(lock->fd);
     if (!held && errno == EWOULDBLOCK)
         PT_TRY(wait_for(lock, wait_sec, &held));

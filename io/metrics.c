@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Lines without a step belong to none and stay; what is no object was torn by a crash. */
@@ -65,15 +66,18 @@ static pt_status_t rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
 {
     int64_t dropped = 0;
     pt_status_t status;
+    struct stat info;
+    /* What a link points to is another run's, or its user's: here lies a copy from now on. */
+    bool is_link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
     int to =
         open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 
     PT_CHECK(to >= 0, PT_IO, "%s: cannot be created: %s", temporary, strerror(errno));
     status = filter(metrics, from, to, path, last_step, &dropped);
-    if (status == PT_OK && dropped > 0 && fsync(to) != 0)
+    if (status == PT_OK && (dropped > 0 || is_link) && fsync(to) != 0)
         status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", temporary, strerror(errno));
     close(to);
-    if (status == PT_OK && dropped > 0) {
+    if (status == PT_OK && (dropped > 0 || is_link)) {
         pt_log_all(PT_LOG_INFO, "%s: dropped %lld lines after step %lld", path,
                    (long long)dropped, (long long)last_step);
         return pt_file_rename(temporary, path);
@@ -86,12 +90,18 @@ static pt_status_t drop_lines(pt_metrics_t *metrics, const char *directory,
                               const char *path, int64_t last_step)
 {
     char *temporary;
-    FILE *from = fopen(path, "re");
-    pt_status_t status;
+    FILE *from = NULL;
+    int fd;
+    pt_status_t status = pt_file_open_plain(path, O_RDONLY, &fd);
 
-    if (!from && errno == ENOENT)
+    if (status == PT_OK && fd < 0)
         return PT_OK;
-    PT_CHECK(from, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    PT_TRY(status);
+    from = fdopen(fd, "r");
+    if (!from) {
+        close(fd);
+        return PT_FAIL(PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    }
     status = pt_file_join(directory, "metrics.jsonl.tmp", &temporary);
     if (status == PT_OK) {
         status = rewrite(metrics, from, path, temporary, last_step);
@@ -106,9 +116,8 @@ static pt_status_t open_metrics(pt_metrics_t *metrics, const char *directory,
 {
     PT_REQUIRE(metrics->fd < 0);
     PT_TRY(drop_lines(metrics, directory, path, last_step));
-    metrics->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    PT_CHECK(metrics->fd >= 0, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    return PT_OK;
+    return pt_file_open_plain(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
+                              &metrics->fd);
 }
 
 pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,

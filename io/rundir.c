@@ -4,11 +4,13 @@
 #include "io/lock.h"
 #include "io/metrics.h"
 #include "penta/alloc.h"
+#include "penta/log.h"
 #include "penta/text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* File systems notice a dead client after tens of seconds. */
@@ -118,6 +120,19 @@ void pt_rundir_close(pt_rundir_t *dir)
 pt_status_t pt_rundir_check_owner(pt_rundir_t *dir)
 {
     return pt_lock_check(&dir->lock);
+}
+
+pt_status_t pt_rundir_restore(const pt_rundir_t *dir)
+{
+    struct stat info;
+
+    if (stat(dir->checkpoints, &info) == 0 || errno != ENOENT)
+        return PT_OK; /* or what creating a file there will complain of */
+    pt_log_all(
+        PT_LOG_WARN,
+        "%s: was removed while the run was at work, with what it held; made again",
+        dir->checkpoints);
+    return pt_file_make_directory(dir->checkpoints);
 }
 
 const char *pt_rundir_path(const pt_rundir_t *dir)

@@ -21,6 +21,8 @@ void pt_rundir_close(pt_rundir_t *dir);
 /* Before writing: has a run on another host, whose file system cannot tell it that we live, taken
  * over meanwhile? CONFIG, naming it. A lock file that was removed by hand is made again. */
 pt_status_t pt_rundir_check_owner(pt_rundir_t *dir);
+/* Before a save: makes checkpoints/ again, with a warning, when somebody removed it meanwhile. */
+pt_status_t pt_rundir_restore(const pt_rundir_t *dir);
 const char *pt_rundir_path(const pt_rundir_t *dir);
 const char *pt_rundir_checkpoints(const pt_rundir_t *dir);
 

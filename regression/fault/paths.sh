@@ -116,4 +116,122 @@ kill -TERM $job
 wait $job
 tap_ok "live: the run was not harmed" test $? -eq 75
 
+# ---- Links and things that are no files ----
+fresh() {
+    rm -rf way
+    mkdir way
+}
+refused() { # NAME WORDS: 4, once, with these words, in time
+    tap_ok "$1: 4" test $status -eq 4
+    tap_ok "$1: one error: $2" one_error "$2"
+}
+ln -s nowhere dangling
+ln -s plain/../linked-to link
+mkdir linked-to
+alone run.dir=dangling
+status=$?
+refused 'run.dir is a link to nothing' 'leads nowhere'
+alone run.dir=link
+tap_ok "run.dir is a link to a directory" good linked-to/checkpoints/step_00000004.h5
+fresh
+ln -s nowhere way/checkpoints
+alone run.dir=way
+status=$?
+refused 'checkpoints is a link to nothing' 'way/checkpoints: cannot make this directory: it is a symbolic link'
+fresh
+: >way/checkpoints
+alone run.dir=way
+status=$?
+refused 'checkpoints is a file' 'is not a directory'
+for name in metrics.jsonl run.lock; do
+    fresh
+    mkfifo way/$name
+    alone run.dir=way
+    status=$?
+    refused "$name is a FIFO" "$name: is not a regular file; remove it"
+    fresh
+    mkdir way/$name
+    alone run.dir=way
+    status=$?
+    refused "$name is a directory" "way/$name: "
+done
+for name in status.json summary.json config.resolved.ini; do
+    fresh
+    mkdir way/$name
+    alone run.dir=way
+    status=$?
+    refused "$name is a directory" "way/$name"
+    fresh
+    echo untouched >target
+    ln -s ../target way/$name
+    alone run.dir=way
+    tap_ok "$name is a link: ends" test $? -eq 0
+    tap_ok "$name is a link: its target stays" test "$(cat target)" = untouched
+    tap_ok "$name is a link: a file replaced it" test ! -L way/$name
+    fresh
+    mkfifo way/$name
+    alone run.dir=way
+    tap_ok "$name is a FIFO: replaced" test -f way/$name
+done
+fresh
+echo '{"step":0}' >target
+cp target before
+ln -s ../target way/metrics.jsonl
+alone run.dir=way
+tap_ok "metrics.jsonl is a link: its target stays" cmp -s target before
+tap_ok "metrics.jsonl is a link: a file with its lines replaced it" test ! -L way/metrics.jsonl -a "$(wc -l <way/metrics.jsonl)" -ge 5
+fresh
+ln -s ../nothing way/metrics.jsonl
+alone run.dir=way
+tap_ok "metrics.jsonl is a link to nothing: a file replaced it" test ! -L way/metrics.jsonl -a -f way/metrics.jsonl -a ! -e nothing
+fresh
+mkdir -p way/checkpoints/step_00000004.h5.partial/x
+alone run.dir=way
+status=$?
+refused 'a partial file is a directory' 'step_00000004.h5.partial: is in the way'
+
+# ---- The stop file ----
+fresh
+mkdir -p way/stop/inside
+alone run.dir=way
+tap_ok "stop is a directory: all steps" test $? -eq 0
+tap_ok "stop is a directory: one warning" test "$(grep -c ' warning: way/stop is a directory' err)" -eq 1
+fresh
+ln -s nowhere way/stop
+alone run.dir=way
+tap_ok "stop is a link to nothing: counts" test $? -eq 75
+tap_ok "stop is a link to nothing: removed" test ! -L way/stop
+alone run.dir=way
+tap_ok "stop is a link to nothing: the next start goes on" test $? -eq 0
+
+# ---- checkpoints/ removed under way ----
+fresh
+PENTA_FAULT='checkpoint.renamed:0:2:slow' alone run.dir=way train.steps=8 checkpoint.every=2 &
+job=$!
+for _ in $(seq 300); do
+    [ -e way/checkpoints/step_00000002.h5 ] && break
+    sleep 0.02
+done
+rm -rf way/checkpoints
+wait $job
+tap_ok "checkpoints removed: ends with 0" test $? -eq 0
+tap_ok "checkpoints removed: later saves work" good way/checkpoints/step_00000008.h5
+tap_ok "checkpoints removed: one warning" test "$(grep -c ' warning: way/checkpoints: was removed' err)" -eq 1
+
+# ---- Names that are no UTF-8 ----
+odd=$(printf 'caf\351')
+cp corpus.txt "$odd.txt"
+alone run.dir="$odd" data.path="$odd.txt"
+tap_ok "not UTF-8: ends" test $? -eq 0
+alone run.dir="$odd" data.path="$odd.txt" train.steps=6
+tap_ok "not UTF-8: resumed_from" grep -q '"resumed_from": ".*step_00000004.h5"' "$odd/summary.json"
+tap_ok "not UTF-8: the name's bytes stay in config.resolved.ini" grep -qaF "$odd.txt" "$odd/config.resolved.ini"
+timeout 20 "$PENTA" inspect "$odd/checkpoints/step_00000006.h5" --config >config.ini 2>err
+timeout 60 "$PENTA" train config.ini run.dir=odd2 >out 2>err
+tap_ok "not UTF-8: the configuration of the file trains again" test $? -eq 0
+timeout 20 "$PENTA" inspect "$odd/checkpoints/step_00000006.h5" --config --json >config.json 2>err
+tap_ok "not UTF-8: inspect --json has its text" grep -q 'caf.*txt' config.json
+alone run.dir=odd3 train.init_from="$odd"
+tap_ok "not UTF-8: init_from" grep -q '"file": "caf.*step_00000006.h5"' odd3/summary.json
+
 tap_done

@@ -159,6 +159,7 @@ static pt_status_t open_directory(run_t *run)
 {
     PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
     PT_TRY(find_newest(run));
+    PT_TRY(stop_check_trigger(run));
     return remove_old(run, "status.json");
 }
 

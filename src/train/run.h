@@ -24,6 +24,7 @@ typedef struct run {
     pt_rundir_t *dir;         /* rank 0 only */
     bool terminal;            /* progress goes to a terminal */
     bool warned;              /* of a step without labels */
+    bool stop_warned;         /* of a directory named stop */
     double start_wall;        /* seconds since 1970 */
     int64_t found_step;       /* newest file when the directory was opened, -1 none */
     double beat_sec;          /* clock of the last heartbeat, 0 none */
@@ -65,6 +66,8 @@ pt_status_t stop_explain(run_t *run);
 pt_status_t stop_before_loop(run_t *run);
 /* "signal", "time_limit" ...; NULL: not stopped. */
 const char *stop_reason_word(const run_t *run);
+/* At the start: one that could not be removed would stop every start. IO. Rank 0. */
+pt_status_t stop_check_trigger(run_t *run);
 /* The stop file has done its work: the next start goes on. */
 void stop_remove_trigger(run_t *run);
 

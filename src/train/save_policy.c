@@ -14,6 +14,8 @@ pt_status_t save_now(run_t *run)
     if (run->saved_step == t->step)
         return PT_OK;
     pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
+    if (ours == PT_OK && run->root)
+        ours = pt_rundir_restore(run->dir);
     PT_TRY(pt_comm_agree(t->mesh.world, ours, false));
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();

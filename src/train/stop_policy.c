@@ -4,10 +4,13 @@
 #include "penta/text.h"
 #include "src/train/run.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* As long as the longest so far; the first as a slow disk would take. */
 static double expected_save_sec(const run_t *run)
@@ -43,11 +46,39 @@ static const char *trigger_path(const run_t *run, char *path, size_t size)
     return path;
 }
 
-static bool has_trigger(const run_t *run)
+/* Anything of that name but a directory, which a run could not always remove. */
+static bool has_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
     struct stat info;
-    return stat(trigger_path(run, path, sizeof path), &info) == 0;
+    if (lstat(trigger_path(run, path, sizeof path), &info) != 0)
+        return false;
+    if (!S_ISDIR(info.st_mode))
+        return true;
+    if (!run->stop_warned)
+        pt_log_root(PT_LOG_WARN,
+                    "%s is a directory: it does not stop the run, only a file does",
+                    path);
+    run->stop_warned = true;
+    return false;
+}
+
+pt_status_t stop_check_trigger(run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 8], aside[PT_CONFIG_TEXT + 40];
+    if (!has_trigger(run))
+        return PT_OK;
+    /* No permission, a sticky directory, another mount: what can be renamed can be removed. */
+    trigger_path(run, path, sizeof path);
+    snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid());
+    PT_CHECK(
+        rename(path, aside) == 0 || errno == ENOENT, PT_IO,
+        "%s: this stop file was there before the run and cannot be removed (%s), so "
+        "every start would stop after a step: remove it",
+        path, strerror(errno));
+    PT_CHECK(rename(aside, path) == 0 || errno == ENOENT, PT_IO,
+             "%s: cannot be renamed to %s: %s", aside, path, strerror(errno));
+    return PT_OK;
 }
 
 bool stop_is_wanted(void *self)
@@ -131,8 +162,16 @@ static void explain(const run_t *run, stop_reason_t reason, char *why, size_t si
 void stop_remove_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
-    if (!run->root || remove(trigger_path(run, path, sizeof path)) != 0)
+    struct stat info;
+    if (!run->root || lstat(trigger_path(run, path, sizeof path), &info) != 0 ||
+        S_ISDIR(info.st_mode))
         return;
+    if (unlink(path) != 0 && errno != ENOENT) {
+        pt_log_root(PT_LOG_WARN,
+                    "%s: cannot be removed: %s; remove it, else no run begins here",
+                    path, strerror(errno));
+        return;
+    }
     if (run->reason != STOP_NOT && run->reason < STOP_STOP_FILE) {
         run->reason = STOP_STOP_FILE;
         explain(run, run->reason, run->why, sizeof run->why);
