@@ -23,7 +23,7 @@ done
 export PENTA_TEST_LEVEL=$level
 
 # What a second MPI may do otherwise: launch, wait, transfer, file access, exit codes, its own words.
-openmpi_tests='^regression/(mpi/test_(launch|agree|comm|ledger|wait)|train/test_(replicas|skip)|cli/(examples|sample)\.)'
+openmpi_tests='^regression/(mpi/test_(launch|agree|comm|ledger|wait)|train/test_replicas|cli/sample\.)'
 jobs_count=$(nproc 2>/dev/null || echo 2)
 log=$(mktemp -d) || exit 1
 trap 'rm -rf "$log"' EXIT
