@@ -1,6 +1,6 @@
 /* log.h — lines for people (layer: base).
  *
- * One line = time, rank, step, text; lower case, cause not guess. Levels are defined by what
+ * One line = UTC date and time as in status.json, rank, step, text; lower case, cause not guess. Levels are defined by what
  * may appear at 1,000 ranks: ERROR nothing in a clean run; WARN a few lines a run; INFO a few
  * lines a step from rank 0; DEBUG anything. Lines go to stderr; results of commands and the
  * training lines go to stdout by src/cmd and src/train only.

@@ -1,6 +1,6 @@
 /* rundir.h — files of a run directory (layer: io). Rank 0 only, all Local.
  *
- * config.resolved.ini, metrics.jsonl, summary.json, status.json, run.lock, checkpoints/. Whole files
+ * config.resolved.ini, hosts.txt, metrics.jsonl, timing.json, summary.json, status.json, run.lock, checkpoints/. Whole files
  * are written beside and renamed, so readers never see half a file. */
 #ifndef PENTA_RUNDIR_H
 #define PENTA_RUNDIR_H

@@ -55,6 +55,14 @@ tap_ok "at work: no reason" field_is reason null
 tap_ok "at work: no checkpoint" field_is checkpoint_step null
 tap_ok "at work: started" field_has started "$iso"
 tap_ok "at work: time" field_has time "$iso"
+tap_ok "at work: a line a rank in hosts.txt" \
+    test "$(awk -v host="$(hostname)" '$1 == NR - 1 && $2 == host && $3 > 1' run/hosts.txt | wc -l)" -eq 3
+mapfile -t ranks < <(tap_ranks_alive | sort)
+tap_ok "at work: with their processes" test "${ranks[*]}" = "$(cut -d ' ' -f 3 run/hosts.txt | sort | tr '\n' ' ' | sed 's/ $//')"
+dated='2[0-9]\{3\}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z'
+tap_ok "at work: metrics.jsonl has the time" grep -q "^{\"step\":3,.*\"time\":\"$dated\"}$" run/metrics.jsonl
+tap_ok "at work: so have progress lines" grep -q "^step .* ETA .*  $dated$" out
+tap_ok "at work: log lines begin with it" grep -q "^$dated rank 0 warning: 3 ranks" err
 later() { ! field_is step 0; }
 tap_ok "at work: it is renewed when the phase changes" wait_for 10 later
 tap_ok "at work: once in 2 seconds at most" \

@@ -1,12 +1,12 @@
 #include "penta/log.h"
 
+#include "penta/clock.h"
 #include "penta/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HOST_SIZE = 256, LINE_SIZE = 4096 };
@@ -77,13 +77,10 @@ static void log_line(pt_log_level_t level, const char *format, va_list args)
     static const char *const words[] = {" error", " warning", "", ""};
     char line[LINE_SIZE], message[LINE_SIZE];
     pt_text_t text = pt_text_init(line, sizeof line - 1); /* room for the newline */
-    time_t now = time(NULL);
-    struct tm tm;
+    char time[32];
     int64_t step = pt_log_where()->step;
 
-    localtime_r(&now, &tm);
-    pt_text_add(&text, "%02d:%02d:%02d rank %d", tm.tm_hour, tm.tm_min, tm.tm_sec,
-                context.rank);
+    pt_text_add(&text, "%s rank %d", pt_clock_iso(time, sizeof time), context.rank);
     if (step >= 0)
         pt_text_add(&text, " step %lld", (long long)step);
     vsnprintf(message, sizeof message, format, args);

@@ -130,17 +130,17 @@ void report_header(const run_t *run)
 static void report_progress(const run_t *run, const pt_step_result_t *s,
                             double tokens_per_sec)
 {
-    char eta[32];
+    char eta[32], time[32];
     int64_t step = run->trainer.step, steps = run->config->train.steps;
     double left = (double)(steps - step) * run->step_sec;
     bool last = step == steps || s->stop;
     printf("%sstep %" PRId64 "/%" PRId64
            "  loss %.4f  lr %.3g  grad norm %.3g  %.0f tokens/s  "
-           "MFU %.1f %%  data %.1f %%  comm %.1f %%  ETA %s%s",
+           "MFU %.1f %%  data %.1f %%  comm %.1f %%  ETA %s  %s%s",
            run->terminal ? "\r\033[K" : "", step, steps, s->loss, s->lr, s->grad_norm,
            tokens_per_sec, 100 * report_mfu(run, tokens_per_sec),
            100 * s->data_sec / s->step_sec, 100 * s->comm_sec / s->step_sec,
-           pt_text_duration(left, eta, sizeof eta),
+           pt_text_duration(left, eta, sizeof eta), pt_clock_iso(time, sizeof time),
            s->skipped               ? "  skipped: fp16 overflow\n"
            : run->terminal && !last ? ""
                                     : "\n");
@@ -149,16 +149,18 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
 
 void report_step(run_t *run, const pt_step_result_t *s)
 {
+    char time[32];
     int64_t step = run->trainer.step;
     double tokens_per_sec = (double)s->valid_tokens / s->step_sec;
     if (!run->root || !run_is_owner(run))
         return;
-    json_t *line = json_pack(
-        "{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f}", "step", (json_int_t)step,
-        "loss", report_number(s->loss), "grad_norm", report_number(s->grad_norm), "lr",
-        s->lr, "tokens", (json_int_t)run->trainer.tokens, "tokens_per_s",
-        tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec), "step_s", s->step_sec,
-        "comm_s", s->comm_sec, "data_s", s->data_sec);
+    json_t *line = json_pack("{s:I, s:o, s:o, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:s}",
+                             "step", (json_int_t)step, "loss", report_number(s->loss),
+                             "grad_norm", report_number(s->grad_norm), "lr", s->lr,
+                             "tokens", (json_int_t)run->trainer.tokens, "tokens_per_s",
+                             tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec),
+                             "step_s", s->step_sec, "comm_s", s->comm_sec, "data_s",
+                             s->data_sec, "time", pt_clock_iso(time, sizeof time));
     if (run->trainer.arch.dtype == PT_F16) {
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped", json_boolean(s->skipped));
@@ -201,6 +203,7 @@ static void print_losses(const run_t *run)
 
 void report_evaluation(run_t *run, bool stopped)
 {
+    char time[32];
     if (!run->root || !run_is_owner(run))
         return;
     printf("%sstep %" PRId64 "  ", run->terminal ? "\r\033[K" : "", run->trainer.step);
@@ -208,10 +211,10 @@ void report_evaluation(run_t *run, bool stopped)
         printf("validation given up: asked to stop, or short of time\n");
     } else {
         print_losses(run);
-        json_t *line =
-            json_pack("{s:I, s:o, s:o}", "step", (json_int_t)run->trainer.step,
-                      "validation_loss", report_number(run->validation_loss[0]),
-                      "validation", report_validation(run));
+        json_t *line = json_pack(
+            "{s:I, s:o, s:o, s:s}", "step", (json_int_t)run->trainer.step,
+            "validation_loss", report_number(run->validation_loss[0]), "validation",
+            report_validation(run), "time", pt_clock_iso(time, sizeof time));
         if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
             pt_error_warn("metrics of this validation are lost");
     }

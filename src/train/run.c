@@ -201,7 +201,7 @@ static pt_status_t enter_directory(run_t *run)
     if (run->found_step >= 0)
         pt_stop_set_exit_code(pt_status_exit_code(PT_STOPPED));
     run_beat(run);
-    return PT_OK;
+    return run_write_hosts(run);
 }
 
 static pt_status_t prepare(run_t *run, pt_wire_t *wire)

@@ -76,6 +76,8 @@ pt_status_t save_now(run_t *run);
 /* The same when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
 pt_status_t save_if_due(run_t *run);
 
+/* Rank, host and process of all ranks into hosts.txt. Collective. */
+pt_status_t run_write_hosts(run_t *run);
 /* Rank 0: writes status.json of a run at work, when it is due. Cheap otherwise. */
 void run_beat(void *run);
 /* What status.json says of this run. */

@@ -1,0 +1,40 @@
+/* hosts.txt: where each rank runs, and as which process. */
+#include "penta/alloc.h"
+#include "src/train/run.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* "RANK HOST" of the lines of `hosts`, with the process behind. */
+static pt_status_t write_map(run_t *run, const int64_t *pids, int ranks)
+{
+    const char *line = run->trainer.hosts;
+    size_t size = strlen(line) + 24 * (size_t)ranks + 1;
+    char *buffer;
+    PT_TRY(pt_alloc("host map", size, 1, (void **)&buffer));
+    pt_text_t text = pt_text_init(buffer, size);
+    for (int r = 0; r < ranks && *line; r++) {
+        int length = (int)strcspn(line, "\n");
+        pt_text_add(&text, "%.*s %" PRId64 "\n", length, line, pids[r]);
+        line += length + (line[length] == '\n');
+    }
+    pt_status_t status = pt_rundir_write(run->dir, "hosts.txt", buffer);
+    pt_free(buffer);
+    return status;
+}
+
+pt_status_t run_write_hosts(run_t *run)
+{
+    pt_comm_t *world = run->trainer.mesh.world;
+    int ranks = pt_comm_size(world);
+    int64_t mine = getpid(), *all = NULL;
+    pt_status_t status = PT_NEW("process numbers", run->root ? ranks : 1, &all);
+    PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
+    PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, &mine, sizeof mine, all));
+    status = run->root ? write_map(run, all, ranks) : PT_OK;
+    PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
+done:
+    pt_free(all);
+    return status;
+}
