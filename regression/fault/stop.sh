@@ -94,6 +94,23 @@ stopped_by "SIGTERM to a rank" signal "SIGTERM, $heard 2"
 begin_run run.time_limit=00:03
 end_run 20
 stopped_by "time limit" time_limit "run.time_limit=00:03"
+tap_ok "timing.json has a save" grep -q '^    [0-9.e-]*,\{0,1\}$' run/timing.json
+bytes=$(sed -n 's/^ *"state_bytes": \([0-9.]*\),$/\1/p' run/timing.json)
+step=$(field step)
+echo "{\"state_bytes\": $bytes, \"save_sec\": [0.1, 100]}" >run/timing.json
+run_with run.time_limit=01:00
+tap_ok "saves that took long: one step is all there is time for" field_is step $((step + 1))
+tap_ok "saves that took long: reason" field_is reason time_limit
+for foreign in "{\"state_bytes\": 1, \"save_sec\": [100]}" '{"state_bytes": 1' '[]' '{"save_sec": 3}' ''; do
+    echo "$foreign" >run/timing.json
+    step=$(field step)
+    run_with run.time_limit=01:00 run.stop_step=$((step + 5))
+    tap_ok "save times that do not count: $foreign" field_is reason stop_step
+done
+rm -f run/timing.json
+mkfifo run/timing.json
+run_with run.time_limit=01:00 run.stop_step=$((step + 10))
+tap_ok "save times that are a pipe" field_is reason stop_step
 begin_run
 wait_for 20 has_step "$(($(field step) + 3))"
 touch run/stop

@@ -241,6 +241,8 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     PT_TRY(prepare(run, wire));
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     PT_TRY(load(run));
+    if (run->root)
+        save_time_load(run);
     pt_status_t status = run->root ? open_records(run) : PT_OK;
     PT_TRY(pt_comm_agree(t->mesh.world, status, false));
     report_header(run);

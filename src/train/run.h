@@ -14,7 +14,7 @@ typedef enum stop_reason {
     STOP_REASONS
 } stop_reason_t;
 
-enum { STOP_WHY = 768 };
+enum { STOP_WHY = 768, SAVES_KEPT = 8 };
 
 typedef struct run {
     const pt_config_t *config;
@@ -47,7 +47,8 @@ typedef struct run {
     double first_rate;     /* tokens/s of the first step, for runs of one */
     int64_t timed_tokens;
     double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
-    double step_sec, save_sec; /* expected: smoothed, largest so far */
+    double step_sec;                                /* expected: smoothed */
+    double save_secs[SAVES_KEPT]; /* of the last saves, also of earlier starts, newest first; 0: none */
     double loss;
     double *validation_loss; /* of the last time: data.path, then each of data.validation */
     double peak_flops;       /* of all ranks: measured matrix products */
@@ -76,6 +77,12 @@ pt_status_t save_now(run_t *run);
 /* The same when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
 pt_status_t save_if_due(run_t *run);
 
+/* Seconds of run.time_limit that are held back for a save: half as much again as the longest of the last ones, else as
+ * a slow disk would take, but no more than a tenth of the limit. */
+double save_time_reserve(const run_t *run, double limit_sec);
+/* Rank 0: from timing.json of earlier starts, if the state is as large now. */
+void save_time_load(run_t *run);
+void save_time_add(run_t *run, double sec);
 /* Rank, host and process of all ranks into hosts.txt. Collective. */
 pt_status_t run_write_hosts(run_t *run);
 /* Rank 0: writes status.json of a run at work, when it is due. Cheap otherwise. */

@@ -3,7 +3,6 @@
 #include "penta/log.h"
 #include "src/train/run.h"
 
-#include <math.h>
 #include <stdio.h>
 
 pt_status_t save_now(run_t *run)
@@ -26,7 +25,7 @@ pt_status_t save_now(run_t *run)
     PT_TRY(pt_train_save(t, path, run->loss, &run->digest));
     run->saved_step = t->step;
     double sec = pt_clock_sec() - start;
-    run->save_sec = fmax(run->save_sec, sec);
+    save_time_add(run, sec);
     if (run->root)
         pt_checkpoint_retain(directory, t->step, c->checkpoint.keep,
                              c->checkpoint.keep_every);

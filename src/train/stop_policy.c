@@ -12,19 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As long as the longest so far; the first as a slow disk would take. */
-static double expected_save_sec(const run_t *run)
-{
-    static const double slow_bytes_per_sec = 2e8;
-    const pt_trainer_t *t = &run->trainer;
-    double bytes = 0;
-    for (int kind = 0; kind < PT_STATE_KINDS; kind++)
-        bytes += (double)pt_param_table_elements(&t->table) *
-                 (double)pt_dtype_size(
-                     pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype);
-    return run->save_sec > 0 ? run->save_sec : bytes / slow_bytes_per_sec;
-}
-
 /* Would another step and a save end after the time limit? Rank 0 decides for all. The step that is
  * being done counts too: it may be the first, or the longest. */
 static bool is_short_of_time(const run_t *run)
@@ -37,7 +24,7 @@ static bool is_short_of_time(const run_t *run)
                      run->trainer.step >= run->config->train.steps;
     double slack = evaluates ? 5 : 1;
     double left = limit - (now - run->start_sec);
-    return limit > 0 && 1.2 * step + 1.5 * expected_save_sec(run) + slack > left;
+    return limit > 0 && 1.2 * step + save_time_reserve(run, limit) + slack > left;
 }
 
 static const char *trigger_path(const run_t *run, char *path, size_t size)

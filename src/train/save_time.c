@@ -1,0 +1,86 @@
+/* How long a save takes: measured, and kept for the next start in timing.json. */
+#include "penta/log.h"
+#include "src/train/run.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TIMING_BYTES = 4096 };
+
+static double state_bytes(const run_t *run)
+{
+    const pt_trainer_t *t = &run->trainer;
+    double bytes = 0;
+    for (int kind = 0; kind < PT_STATE_KINDS; kind++)
+        bytes += (double)pt_param_table_elements(&t->table) *
+                 (double)pt_dtype_size(
+                     pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype);
+    return bytes;
+}
+
+/* The longest of the last ones; 0: none. */
+static double longest(const run_t *run)
+{
+    double most = 0;
+    for (int i = 0; i < SAVES_KEPT; i++)
+        most = fmax(most, run->save_secs[i]);
+    return most;
+}
+
+double save_time_reserve(const run_t *run, double limit_sec)
+{
+    static const double slow_bytes_per_sec = 2e8, margin = 1.5, most_of_limit = 0.1;
+    double measured = longest(run);
+    if (measured > 0)
+        return margin * measured;
+    return fmin(margin * state_bytes(run) / slow_bytes_per_sec,
+                most_of_limit * limit_sec);
+}
+
+/* An object of a small regular file; NULL: none. */
+static json_t *read_object(const char *path)
+{
+    char text[TIMING_BYTES];
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    ssize_t length = fstat(fd, &info) == 0 && S_ISREG(info.st_mode)
+                         ? read(fd, text, sizeof text)
+                         : 0;
+    close(fd);
+    return length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
+}
+
+void save_time_load(run_t *run)
+{
+    char path[PT_CONFIG_TEXT + 16];
+    snprintf(path, sizeof path, "%s/timing.json", run->config->run.dir);
+    json_t *object = read_object(path);
+    const json_t *list = json_object_get(object, "save_sec");
+    double bytes = json_number_value(json_object_get(object, "state_bytes"));
+    for (size_t i = 0; i < SAVES_KEPT && bytes == state_bytes(run); i++) {
+        double sec = json_number_value(json_array_get(list, i));
+        run->save_secs[i] = isfinite(sec) && sec > 0 ? sec : 0;
+    }
+    json_decref(object);
+}
+
+void save_time_add(run_t *run, double sec)
+{
+    for (int i = SAVES_KEPT - 1; i > 0; i--)
+        run->save_secs[i] = run->save_secs[i - 1];
+    run->save_secs[0] = sec;
+    if (!run->root)
+        return;
+    json_t *list = json_array();
+    for (int i = 0; i < SAVES_KEPT && run->save_secs[i] > 0; i++)
+        json_array_append_new(list, json_real(run->save_secs[i]));
+    json_t *object =
+        json_pack("{s:f, s:o}", "state_bytes", state_bytes(run), "save_sec", list);
+    if (pt_rundir_write_json(run->dir, "timing.json", object) != PT_OK)
+        pt_error_warn("the next start does not know how long a save takes");
+}
