@@ -4,10 +4,8 @@
 #include <string.h>
 
 static const pt_command_t *const commands[] = {
-    &pt_command_train,
-    &pt_command_plan,
-    &pt_command_inspect,
-    &pt_command_sample,
+    &pt_command_train,  &pt_command_plan,   &pt_command_inspect,
+    &pt_command_sample, &pt_command_status,
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

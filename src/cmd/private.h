@@ -5,6 +5,6 @@
 #include "penta/cmd.h"
 
 extern const pt_command_t pt_command_train, pt_command_plan, pt_command_inspect,
-    pt_command_sample;
+    pt_command_sample, pt_command_status;
 
 #endif

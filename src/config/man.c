@@ -22,6 +22,7 @@ static const char *const commands[][2] = {
     {"plan", "says what a run will need, per rank: memory, traffic, operations"},
     {"inspect", "shows, verifies or compares checkpoints"},
     {"sample", "continues texts with a trained model"},
+    {"status", "says how far a run is, how it ended, and what to do next"},
 };
 
 static const char tail[] =

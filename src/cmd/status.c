@@ -1,0 +1,305 @@
+/* What a run directory says of its run: status.json, the last metrics, the newest checkpoint, the lock. */
+#include "penta/alloc.h"
+#include "penta/checkpoint.h"
+#include "penta/clock.h"
+#include "penta/rundir.h"
+#include "src/cmd/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TAIL_BYTES = 1 << 16, STALE_SEC = 120 };
+
+typedef struct state {
+    const char *directory;
+    json_t *status, *metrics; /* NULL: none */
+    char lock[512];           /* "" none */
+    int64_t checkpoint;       /* step of the newest, -1 none */
+    double heard_sec;         /* since status.json was written, -1: unknown */
+    const char *word, *advice;
+} state_t;
+
+/* The last bytes of a regular file, terminated; "" when it is not there. Fails: IO. */
+static pt_status_t read_tail(const char *directory, const char *name, char *text,
+                             size_t size, bool *found)
+{
+    char path[4352];
+    struct stat info;
+    text[0] = '\0';
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = errno;
+    *found = fd >= 0;
+    PT_CHECK_COMMON(fd >= 0 || error == ENOENT, PT_IO, "%s: cannot be opened: %s", path,
+                    strerror(error));
+    if (fd < 0)
+        return PT_OK;
+    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    off_t from =
+        regular && info.st_size >= (off_t)size ? info.st_size - (off_t)size + 1 : 0;
+    ssize_t length = regular ? pread(fd, text, size - 1, from) : 0;
+    error = errno;
+    close(fd);
+    PT_CHECK_COMMON(regular, PT_IO, "%s: is not a regular file", path);
+    PT_CHECK_COMMON(length >= 0, PT_IO, "%s: cannot be read: %s", path, strerror(error));
+    text[length] = '\0';
+    return PT_OK;
+}
+
+static const char *text_of(const state_t *state, const char *key)
+{
+    const char *text = json_string_value(json_object_get(state->status, key));
+    return text ? text : "";
+}
+
+static int64_t number_of(const state_t *state, const char *key)
+{
+    const json_t *value = json_object_get(state->status, key);
+    return json_is_integer(value) ? (int64_t)json_integer_value(value) : -1;
+}
+
+static double seconds_since(const char *iso)
+{
+    struct tm tm = {0};
+    const char *end = strptime(iso, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return end && *end == '\0' ? pt_clock_wall() - (double)timegm(&tm) : -1;
+}
+
+static pt_status_t read_status(state_t *state)
+{
+    char text[PT_STATUS_BYTES + 1];
+    json_error_t error;
+    bool found;
+    PT_TRY(read_tail(state->directory, "status.json", text, sizeof text, &found));
+    if (!found)
+        return PT_OK;
+    state->status = json_loads(text, 0, &error);
+    const json_t *code = json_object_get(state->status, "code");
+    PT_CHECK_COMMON(
+        json_is_object(state->status) && (json_is_null(code) || json_is_integer(code)) &&
+            json_is_string(json_object_get(state->status, "name")),
+        PT_IO,
+        "%s/status.json: not what a run writes (%s): damaged, or of another "
+        "program",
+        state->directory, state->status ? "no code and name" : error.text);
+    state->heard_sec = seconds_since(text_of(state, "time"));
+    return PT_OK;
+}
+
+/* The last line of a step. */
+static pt_status_t read_metrics(state_t *state)
+{
+    char *text = NULL;
+    bool found;
+    PT_TRY(pt_alloc("metrics", TAIL_BYTES, 1, (void **)&text));
+    pt_status_t status =
+        read_tail(state->directory, "metrics.jsonl", text, TAIL_BYTES, &found);
+    for (char *end = strrchr(text, '\n'); end && !state->metrics;) {
+        *end = '\0';
+        char *before = strrchr(text, '\n');
+        json_t *line = json_loads(before ? before + 1 : text, 0, NULL);
+        if (json_object_get(line, "loss"))
+            state->metrics = line;
+        else
+            json_decref(line);
+        end = before;
+    }
+    pt_free(text);
+    return status;
+}
+
+static pt_status_t read_directory(state_t *state)
+{
+    struct stat info;
+    char checkpoints[4352];
+    pt_checkpoint_entry_t newest;
+    bool found;
+    PT_CHECK_COMMON(stat(state->directory, &info) == 0, PT_CONFIG, "%s: %s",
+                    state->directory, strerror(errno));
+    PT_CHECK_COMMON(S_ISDIR(info.st_mode), PT_CONFIG,
+                    "%s: is not a directory; penta status wants the run.dir of a run",
+                    state->directory);
+    PT_TRY(read_status(state));
+    PT_TRY(read_metrics(state));
+    PT_TRY(read_tail(state->directory, "run.lock", state->lock, sizeof state->lock,
+                     &found));
+    state->lock[strcspn(state->lock, "\n")] = '\0';
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", state->directory);
+    PT_TRY(pt_checkpoint_newest(NULL, checkpoints, NULL, NULL, NULL, &newest));
+    state->checkpoint = newest.path[0] ? newest.step : -1;
+    PT_CHECK_COMMON(state->status || state->lock[0] || state->checkpoint >= 0, PT_CONFIG,
+                    "%s: no run has been at work here (no status.json, run.lock or "
+                    "checkpoints); name the run.dir of a run",
+                    state->directory);
+    return PT_OK;
+}
+
+static void judge(state_t *state)
+{
+    const char *reason = text_of(state, "reason");
+    bool wanted = strcmp(reason, "stop_file") == 0 || strcmp(reason, "stop_step") == 0;
+    int64_t code = number_of(state, "code");
+    state->word = "failed";
+    state->advice = "read the message, mend what it names, and start it again";
+    if (!state->status) {
+        state->word = state->lock[0] ? "starting" : "unknown";
+        state->advice = state->lock[0]
+                            ? "ask again; if nothing comes of it, it was killed"
+                            : "start it: it goes on from the newest checkpoint";
+    } else if (code == -1 && state->heard_sec >= 0 && state->heard_sec <= STALE_SEC) {
+        state->word = "running";
+        state->advice =
+            "nothing; a file named stop in the directory makes it save and stop";
+    } else if (code == -1) {
+        state->word = "silent";
+        state->advice =
+            "it was killed, hangs, or does something that takes long: look for its "
+            "processes (hosts.txt); once they are gone start it again";
+    } else if (code == 0) {
+        state->word = "finished";
+        state->advice = "nothing; raise train.steps to train further";
+    } else if (code == pt_status_exit_code(PT_STOPPED)) {
+        state->word = "stopped";
+        state->advice = wanted
+                            ? "somebody wanted it to end here; start it again to go on"
+                            : "submit it again: it goes on from the newest checkpoint";
+    }
+}
+
+/* Seconds to the end at the speed of the last step; -1: unknown. */
+static double seconds_left(const state_t *state)
+{
+    double step = json_number_value(json_object_get(state->metrics, "step_s"));
+    int64_t done = number_of(state, "step"), steps = number_of(state, "steps");
+    const json_t *last = json_object_get(state->metrics, "step");
+    if (json_is_integer(last) && json_integer_value(last) > done)
+        done = (int64_t)json_integer_value(last);
+    return step > 0 && steps >= done && done >= 0 ? step * (double)(steps - done) : -1;
+}
+
+static void print_line(const char *name, const char *text)
+{
+    char plain[PT_ERROR_TEXT];
+    snprintf(plain, sizeof plain, "%s", text);
+    pt_text_printable(plain);
+    printf("%-11s %s\n", name, plain);
+}
+
+static void print_state(const state_t *state)
+{
+    char line[512], duration[32];
+    pt_text_t text = pt_text_init(line, sizeof line);
+    pt_text_add(&text, "%s", state->word);
+    if (state->status)
+        pt_text_add(&text, ", step %" PRId64 " of %" PRId64 ", %s, %" PRId64 " ranks",
+                    number_of(state, "step"), number_of(state, "steps"),
+                    text_of(state, "phase"), number_of(state, "ranks"));
+    if (state->heard_sec >= 0)
+        pt_text_add(&text, ", written %s ago",
+                    pt_text_duration(state->heard_sec, duration, sizeof duration));
+    print_line("state", line);
+}
+
+static void print_metrics(const state_t *state)
+{
+    char line[512], duration[32];
+    pt_text_t text = pt_text_init(line, sizeof line);
+    double left = seconds_left(state);
+    const char *time = json_string_value(json_object_get(state->metrics, "time"));
+    pt_text_add(&text, "step %" PRId64 ", loss %.4f, %.0f tokens/s",
+                (int64_t)json_integer_value(json_object_get(state->metrics, "step")),
+                json_number_value(json_object_get(state->metrics, "loss")),
+                json_number_value(json_object_get(state->metrics, "tokens_per_s")));
+    if (time)
+        pt_text_add(&text, ", at %s", time);
+    if (left > 0 && strcmp(state->word, "running") == 0)
+        pt_text_add(&text, ", ETA %s",
+                    pt_text_duration(left, duration, sizeof duration));
+    print_line("last step", line);
+}
+
+static void print(const state_t *state)
+{
+    char line[64];
+    print_line("run", state->directory);
+    print_state(state);
+    if (text_of(state, "message")[0])
+        print_line("message", text_of(state, "message"));
+    if (state->metrics)
+        print_metrics(state);
+    snprintf(line, sizeof line, "step %" PRId64, state->checkpoint);
+    print_line("checkpoint", state->checkpoint >= 0 ? line : "none");
+    print_line("lock", state->lock[0] ? state->lock : "none");
+    print_line("next", state->advice);
+}
+
+static json_t *or_null(json_t *value)
+{
+    return value ? json_incref(value) : json_null();
+}
+
+static void print_json(const state_t *state)
+{
+    double left = seconds_left(state);
+    json_t *lock = json_string(state->lock), *out = json_object();
+    json_object_set_new(out, "directory", json_string(state->directory));
+    json_object_set_new(out, "state", json_string(state->word));
+    json_object_set_new(out, "advice", json_string(state->advice));
+    json_object_set_new(out, "status", or_null(state->status));
+    json_object_set_new(out, "written_sec_ago",
+                        state->heard_sec >= 0 ? json_real(state->heard_sec)
+                                              : json_null());
+    json_object_set_new(out, "metrics", or_null(state->metrics));
+    json_object_set_new(out, "eta_sec", left >= 0 ? json_real(left) : json_null());
+    json_object_set_new(out, "checkpoint_step",
+                        state->checkpoint >= 0 ? json_integer(state->checkpoint)
+                                               : json_null());
+    json_object_set_new(out, "lock",
+                        state->lock[0] && lock ? json_incref(lock) : json_null());
+    json_decref(lock);
+    json_dumpf(out, stdout, JSON_INDENT(2));
+    printf("\n");
+    json_decref(out);
+}
+
+static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+{
+    state_t state = {.heard_sec = -1, .checkpoint = -1};
+    bool json = pt_cmd_take_flag(&argc, argv, "--json");
+    (void)wire;
+    PT_CHECK_COMMON(argc == 2 && argv[1][0] != '-' && argv[1][0] != '\0', PT_CONFIG,
+                    "usage: penta status DIR [--json]");
+    state.directory = argv[1];
+    pt_status_t status = read_directory(&state);
+    if (status == PT_OK) {
+        judge(&state);
+        if (json)
+            print_json(&state);
+        else
+            print(&state);
+    }
+    json_decref(state.status);
+    json_decref(state.metrics);
+    return status;
+}
+
+const pt_command_t pt_command_status = {
+    .name = "status",
+    .arguments = "DIR [--json]",
+    .summary = "Says how far a run is, how it ended, and what to do next",
+    .details = "DIR is the run.dir of a run, at work or not. The state is starting, "
+               "running, silent (not\n"
+               "heard of for two minutes: killed, or it hangs), stopped, finished, "
+               "failed or unknown.\n"
+               "Exit code 0 when it could be told, 2 when no run was there, 4 when a "
+               "file is damaged.",
+    .sections = "",
+    .parallel = false,
+    .run = run,
+};
