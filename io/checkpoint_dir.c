@@ -191,15 +191,8 @@ static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry
         return PT_OK;
     pt_status_t status =
         search->attempt ? search->attempt(entry->path, search->self) : PT_OK;
-    if (status == PT_DAMAGED) {
-        if (search->advice)
-            pt_error_warn("skipped a damaged checkpoint");
-        else
-            pt_error_clear();
-        return PT_OK;
-    }
     *outcome = TAKEN;
-    if (status != PT_IO)
+    if (status != PT_IO && status != PT_DAMAGED)
         return status;
     bool gone = first && is_gone(entry->path);
     pt_error_t error = *pt_error_last();
@@ -210,7 +203,14 @@ static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry
         return PT_OK;
     }
     pt_error_set(&error);
-    return status;
+    if (status == PT_IO)
+        return status;
+    *outcome = SKIPPED;
+    if (search->advice)
+        pt_error_warn("skipped a damaged checkpoint");
+    else
+        pt_error_clear();
+    return PT_OK;
 }
 
 /* One listing. *outcome: GONE: list again. */

@@ -257,6 +257,9 @@ static pt_status_t open_checked(const char *path, int64_t *bytes, hid_t *file)
     PT_TRY(check_kind(path, bytes));
     pt_h5_init();
     int known = H5Fis_hdf5(path);
+    struct stat info;
+    if (known < 0 && stat(path, &info) != 0)
+        return pt_file_unreadable(path, errno);
     if (known < 0)
         return PT_H5_DAMAGED(path, "HDF5 cannot open it");
     PT_CHECK(known > 0, PT_DAMAGED,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct request {
     bool digest, verify, tensors, config, diff, json;
@@ -235,10 +236,23 @@ static pt_status_t diff(pt_comm_t *world, const request_t *request,
 static void print_config(const pt_checkpoint_reader_t *reader, const request_t *request,
                          json_t *out)
 {
+    json_t *plain = json_string(pt_checkpoint_config(reader));
+    bool is_utf8 = plain != NULL;
+
+    json_decref(plain);
     add_text(out, "config", pt_checkpoint_config(reader));
     add_text(out, "hosts", pt_checkpoint_hosts(reader));
-    if (!request->json)
+    if (request->json)
+        return;
+    if (is_utf8 || isatty(STDOUT_FILENO)) {
         print_text(pt_checkpoint_config(reader));
+        return;
+    }
+    /* Into a file the bytes of a name come through that are no UTF-8. */
+    for (const char *c = pt_checkpoint_config(reader); *c != '\0'; c++) {
+        bool is_control = (unsigned char)*c < ' ' && *c != '\n' && *c != '\t';
+        putchar(is_control || *c == 0x7f ? '?' : *c);
+    }
 }
 
 static pt_status_t inspect(pt_comm_t *world, const request_t *request,
