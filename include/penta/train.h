@@ -55,6 +55,7 @@ typedef struct pt_trainer {
     void *tick_self;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
+    pt_error_t ahead;   /* why this rank has no batch ahead; PT_OK: it has */
     uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
     /* State of training, what a checkpoint holds beside tensors: */
     int64_t step;          /* done, skipped ones included: places in the data */
@@ -89,7 +90,9 @@ typedef struct pt_step_result {
 typedef bool (*pt_want_stop_fn)(void *self);
 
 /* One step. Collective. want_stop NULL: never. Fails: NUMERIC (common): non-finite loss or norm, naming
- * where; the weights are then those before the step. In fp16 such a step is skipped on all ranks, and
+ * where; the state is then that before the step. IO, CONFIG (common): the batch of this step cannot be read
+ * (the state is that before it), or that of the next: then this one is done, `step` says so, and *out is
+ * filled. In fp16 such a step is skipped on all ranks, and
  * fails only where pt_loss_scale_next has no other scale to try. */
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
                           pt_step_result_t *out);

@@ -147,6 +147,16 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
     fflush(stdout);
 }
 
+/* What went wrong before stays on record. */
+static void add_metrics(const run_t *run, json_t *line, const char *lost)
+{
+    pt_error_t record = *pt_error_last();
+    pt_error_clear();
+    if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
+        pt_error_warn(lost);
+    pt_error_set(&record);
+}
+
 void report_step(run_t *run, const pt_step_result_t *s)
 {
     char time[32];
@@ -165,8 +175,7 @@ void report_step(run_t *run, const pt_step_result_t *s)
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped", json_boolean(s->skipped));
     }
-    if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
-        pt_error_warn("metrics of this step are lost");
+    add_metrics(run, line, "metrics of this step are lost");
     bool last = step == run->config->train.steps || s->stop;
     if (last || step % run->config->run.log_every == 0)
         report_progress(run, s, tokens_per_sec);
@@ -215,8 +224,7 @@ void report_evaluation(run_t *run, bool stopped)
             "{s:I, s:o, s:o, s:s}", "step", (json_int_t)run->trainer.step,
             "validation_loss", report_number(run->validation_loss[0]), "validation",
             report_validation(run), "time", pt_clock_iso(time, sizeof time));
-        if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
-            pt_error_warn("metrics of this validation are lost");
+        add_metrics(run, line, "metrics of this validation are lost");
     }
     fflush(stdout);
 }

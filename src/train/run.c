@@ -37,7 +37,7 @@ static pt_status_t after_step(run_t *run, bool *stop)
     if (is_due(c->run.replica_check_every, step))
         PT_TRY(pt_train_check_replicas(&run->trainer));
     if (is_due(c->run.eval_every, step) && !*stop && step < c->train.steps)
-        PT_TRY(evaluate(run, &stopped));
+        PT_TRY(save_if_failed(run, evaluate(run, &stopped)));
     *stop |= stopped || step == c->run.stop_step;
     return *stop ? PT_OK : save_if_due(run);
 }
@@ -59,25 +59,6 @@ static void keep_time(run_t *run, const pt_step_result_t *step,
     for (int op = 0; op < PT_OP_COUNT; op++)
         run->op_sec[op] += run->trainer.device->counts[op].sec - op_sec[op];
     run->timed_tokens += step->valid_tokens;
-}
-
-static pt_status_t take_step(run_t *run, pt_step_result_t *step)
-{
-    int64_t before[PT_AXIS_WORLD + 1];
-    double op_sec[PT_OP_COUNT];
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
-    report_axis_bytes(ledger, before);
-    for (int op = 0; op < PT_OP_COUNT; op++)
-        op_sec[op] = run->trainer.device->counts[op].sec;
-    run->in_step = true;
-    run->step_start_sec = pt_clock_sec();
-    PT_TRY(pt_train_step(&run->trainer, stop_is_wanted, run, step));
-    run->in_step = false;
-    report_axis_bytes(ledger, run->step_bytes);
-    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
-        run->step_bytes[axis] -= before[axis];
-    keep_time(run, step, op_sec);
-    return PT_OK;
 }
 
 /* Such a step is legal, and looks like a very good one. */
@@ -102,6 +83,31 @@ static pt_status_t check_owner(run_t *run)
     return pt_comm_agree(run->trainer.mesh.world, ours, false);
 }
 
+/* A step that was done is reported, also when the next one cannot be. */
+static pt_status_t take_step(run_t *run, pt_step_result_t *step)
+{
+    int64_t before[PT_AXIS_WORLD + 1];
+    double op_sec[PT_OP_COUNT];
+    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
+    report_axis_bytes(ledger, before);
+    for (int op = 0; op < PT_OP_COUNT; op++)
+        op_sec[op] = run->trainer.device->counts[op].sec;
+    run->in_step = true;
+    run->step_start_sec = pt_clock_sec();
+    int64_t done = run->trainer.step;
+    pt_status_t status = pt_train_step(&run->trainer, stop_is_wanted, run, step);
+    run->in_step = false;
+    if (run->trainer.step == done)
+        return status;
+    report_axis_bytes(ledger, run->step_bytes);
+    for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
+        run->step_bytes[axis] -= before[axis];
+    keep_time(run, step, op_sec);
+    warn_of_no_labels(run, step);
+    report_step(run, step);
+    return status;
+}
+
 /* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
 static pt_status_t loop(run_t *run)
 {
@@ -115,10 +121,8 @@ static pt_status_t loop(run_t *run)
             (long long)run->config->run.stop_step);
     while (t->step < run->config->train.steps && !stop) {
         pt_step_result_t step;
-        PT_TRY(take_step(run, &step));
+        PT_TRY(save_if_failed(run, take_step(run, &step)));
         stop = step.stop;
-        warn_of_no_labels(run, &step);
-        report_step(run, &step);
         PT_TRY(after_step(run, &stop));
     }
     PT_TRY(check_owner(run));

@@ -74,7 +74,11 @@ void stop_remove_trigger(run_t *run);
 
 /* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
 pt_status_t save_now(run_t *run);
-/* The same when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
+/* After a step or an evaluation: returns `status`. A failure that all ranks share and that left the state whole
+ * costs no steps: they are saved first, and no older file is retired. The error record stays that of the
+ * failure; a save that fails, too, is a warning. Collective where `status` is a failure. */
+pt_status_t save_if_failed(run_t *run, pt_status_t status);
+/* save_now when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
 pt_status_t save_if_due(run_t *run);
 
 /* Seconds of run.time_limit that are held back for a save: half as much again as the longest of the last ones, else as

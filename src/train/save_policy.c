@@ -5,13 +5,17 @@
 
 #include <stdio.h>
 
-pt_status_t save_now(run_t *run)
+static const char *directory_of(const run_t *run, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s/checkpoints", run->config->run.dir);
+    return buffer;
+}
+
+/* Without a look at older files. */
+static pt_status_t publish(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
-    const pt_config_t *c = run->config;
     pt_trainer_t *t = &run->trainer;
-    if (run->saved_step == t->step)
-        return PT_OK;
     pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
     if (ours == PT_OK && run->root)
         ours = pt_rundir_restore(run->dir);
@@ -20,17 +24,63 @@ pt_status_t save_now(run_t *run)
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;
     run_beat(run);
-    snprintf(directory, sizeof directory, "%s/checkpoints", c->run.dir);
-    pt_checkpoint_path(directory, t->step, path, sizeof path);
+    pt_checkpoint_path(directory_of(run, directory, sizeof directory), t->step, path,
+                       sizeof path);
     PT_TRY(pt_train_save(t, path, run->loss, &run->digest));
     run->saved_step = t->step;
     double sec = pt_clock_sec() - start;
     save_time_add(run, sec);
-    if (run->root)
-        pt_checkpoint_retain(directory, t->step, c->checkpoint.keep,
-                             c->checkpoint.keep_every);
     report_saved(run, path, sec);
     return PT_OK;
+}
+
+pt_status_t save_now(run_t *run)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    const pt_config_t *c = run->config;
+    int64_t step = run->trainer.step;
+    if (run->saved_step == step)
+        return PT_OK;
+    PT_TRY(publish(run));
+    if (run->root)
+        pt_checkpoint_retain(directory_of(run, directory, sizeof directory), step,
+                             c->checkpoint.keep, c->checkpoint.keep_every);
+    return PT_OK;
+}
+
+/* Is the state whole on all ranks, and worth a file? What only this rank knows of, a defect of the program, and
+ * a user who wants out are no such failures. */
+static bool is_worth_saving(const run_t *run, pt_status_t status)
+{
+    int64_t step = run->trainer.step;
+    bool common = status == PT_CONFIG || status == PT_MEMORY || status == PT_IO ||
+                  status == PT_NUMERIC;
+    return common && !pt_error_is_fatal() && step > run->first_step &&
+           step != run->saved_step;
+}
+
+pt_status_t save_if_failed(run_t *run, pt_status_t status)
+{
+    char prefix[64];
+    if (status == PT_OK || !is_worth_saving(run, status))
+        return status;
+    pt_error_print(); /* the cause first */
+    pt_error_t cause = *pt_error_last();
+    pt_error_clear();
+    int64_t step = run->trainer.step;
+    if (publish(run) == PT_OK) {
+        pt_log_root(PT_LOG_INFO,
+                    "saved step %lld before the end: the next start goes on from it",
+                    (long long)step);
+    } else {
+        /* Some failures of a file leave no way to end together. */
+        cause.scope = pt_error_is_fatal() ? PT_SCOPE_LOCAL : cause.scope;
+        snprintf(prefix, sizeof prefix, "step %lld could not be saved either",
+                 (long long)step);
+        pt_error_warn(prefix);
+    }
+    pt_error_set(&cause);
+    return status;
 }
 
 bool is_due(int64_t every, int64_t step)

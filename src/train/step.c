@@ -99,20 +99,46 @@ static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
     return pt_train_fetch(t, from, 2, sums);
 }
 
-/* The one exchange: loss, norm, N of the next step, stop wishes, worst status. */
+/* The batch of the next step. Its failure waits, in t->ahead, until all ranks have done this one. */
+static void read_ahead(pt_trainer_t *t)
+{
+    pt_where_t where = t->where;
+    t->prefetched = 0;
+    t->ahead.status = PT_OK;
+    if (t->step + 1 >= t->config->train.steps)
+        return;
+    t->where.phase = PT_PHASE_DATA;
+    t->where.step = t->step + 2;
+    if (pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched) != PT_OK) {
+        t->ahead = *pt_error_last();
+        pt_error_clear();
+    }
+    t->where = where;
+}
+
+/* The step is done: does all of the next batch lie ready? Only asked when some rank failed. */
+static pt_status_t agree_ahead(pt_trainer_t *t)
+{
+    if (t->ahead.status != PT_OK)
+        pt_error_set(&t->ahead);
+    t->next_step = -1;
+    return pt_comm_agree(t->mesh.world, t->ahead.status, false);
+}
+
+/* The one exchange: loss, norm, N of the next step, stop wishes, ranks without a next batch. */
 static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
-                            pt_status_t mine, pt_step_result_t *out)
+                            pt_step_result_t *out, bool *ahead)
 {
     pt_sum_t sums[2] = {{.nan = 0}};
     t->where.phase = PT_PHASE_EXCHANGE;
-    if (mine == PT_OK)
-        PT_TRY(fetch_sums(t, sums));
-    int64_t values[2] = {pt_train_counted(t, t->prefetched),
-                         want_stop && want_stop(self)};
-    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 2, mine));
+    PT_TRY(fetch_sums(t, sums));
+    int64_t values[3] = {pt_train_counted(t, t->prefetched),
+                         want_stop && want_stop(self), t->ahead.status != PT_OK};
+    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 3, PT_OK));
     t->next_valid = values[0];
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
+    *ahead = values[2] == 0;
     out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
     out->loss_scale = t->scale.value;
     out->grad_norm = sqrt(pt_sum_value(&sums[1])) / t->scale.value;
@@ -124,12 +150,16 @@ static pt_status_t judge(pt_trainer_t *t, pt_step_result_t *out)
 {
     bool finite = isfinite(out->loss) && isfinite(out->grad_norm);
     bool hope = finite;
+    pt_loss_scale_t before = t->scale;
     if (t->device->dry)
         return PT_OK;
     if (t->arch.dtype == PT_F16)
         hope = pt_loss_scale_next(&t->scale, !finite);
     out->skipped = !finite;
-    return hope ? PT_OK : pt_train_explain_nonfinite(t, out);
+    if (hope)
+        return PT_OK;
+    t->scale = before; /* the whole state is that before the step */
+    return pt_train_explain_nonfinite(t, out);
 }
 
 static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
@@ -152,27 +182,24 @@ static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
 {
     const pt_executor_ops_t ops = {t, forward, backward, weight};
     double start = pt_clock_sec(), waited = pt_engine_ledger(t->engine)->wait_sec;
+    bool ahead;
     PT_TRY(load_batch(t));
     out->data_sec = pt_clock_sec() - start;
     PT_TRY(clear(t));
     PT_TRY(pt_schedule_run(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE], &ops));
     t->where.chunk = t->where.micro_batch = t->where.layer = -1;
-    /* While gradients are on their way: the next batch. Its failure waits for the exchange. */
     double reading = pt_clock_sec();
-    pt_status_t mine = PT_OK;
-    t->prefetched = 0;
-    if (t->step + 1 < t->config->train.steps)
-        mine = pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched);
+    read_ahead(t); /* while gradients are on their way */
     out->data_sec += pt_clock_sec() - reading;
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->units, t->stream));
     PT_TRY(poison(t));
-    PT_TRY(exchange(t, want_stop, self, mine, out));
+    PT_TRY(exchange(t, want_stop, self, out, &ahead));
     PT_TRY(update(t, out));
     PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
     out->step_sec = pt_clock_sec() - start;
     out->comm_sec = pt_engine_ledger(t->engine)->wait_sec - waited;
-    return PT_OK;
+    return ahead ? PT_OK : agree_ahead(t);
 }
 
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,

@@ -1,0 +1,128 @@
+# TEST timeout=180
+# What a run that fails, a purge or a full disk must not cost: steps that were done, and records of them.
+. "$PENTA_SRCDIR/regression/tap.sh"
+
+work=$PWD
+ulimit -c 0
+trap 'if mountpoint -q "$work/run"; then umount "$work/run"; fi' EXIT
+base="train.steps=30 train.global_batch=3 train.micro_batch=1 train.sequence=32 model.layers=2 model.hidden=32
+model.ffn=64 model.heads=4 model.kv_heads=2 model.head_dim=8 run.dir=run checkpoint.every=1000"
+text=data.path=corpus.txt
+
+run_with() { # RANKS ARGUMENT...: out, err, its status
+    local ranks=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    timeout -k 2 60 "$MPIEXEC" -n "$ranks" "$PENTA" train $base "$@" >out 2>err </dev/null
+}
+begin_run() { # RANKS ARGUMENT...: the same in the background; $job is mpiexec
+    local ranks=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    timeout -k 2 60 "$MPIEXEC" -n "$ranks" "$PENTA" train $base "$@" >out 2>err </dev/null &
+    job=$!
+}
+field() { sed -n "s/^ *\"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$1" 2>/dev/null; }
+status_is() { # KEY VALUE
+    [ "$(field run/status.json "$1")" = "$2" ] || { echo "# $1 is $(field run/status.json "$1"), not $2"; return 1; }
+}
+steps_saved() { find run/checkpoints -name 'step_*.h5' 2>/dev/null | sed 's/.*step_0*//; s/\.h5//' | sort -n | paste -sd ' '; }
+saved() { [ "$(steps_saved)" = "$1" ] || { echo "# saved: $(steps_saved), not $1"; return 1; }; }
+one_error() { [ "$(grep -c ' error: ' err)" -eq 1 ] && grep ' error: ' err | grep -qF -- "$1"; }
+warned() { grep ' warning: ' err | grep -qF -- "$1"; }
+wait_for() { # SECONDS COMMAND...: until it succeeds
+    local until=$((SECONDS + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ $SECONDS -lt $until ] || return 1
+        sleep 0.05
+    done
+}
+has_step() { grep -q "\"step\":$1," run/metrics.jsonl; }
+digest_is() { [ "$(field run/summary.json digest)" = "$1" ]; }
+# Each step once, in order, and every line whole.
+metrics_are_whole() { # STEPS
+    [ "$(sed -n 's/^{"step":\([0-9]*\),"loss".*}$/\1/p' run/metrics.jsonl | paste -sd ' ')" = "$(seq -s ' ' "$1")" ]
+}
+
+seq -f 'line %g of the corpus, with some words in it' 1 2000 >corpus.txt
+
+# ---- The batch of a step cannot be read: the steps before it are saved ----
+# 16-bit tokens below 250, so many that the hash taken at the start sees few; one that step 21 reads is 300.
+tokens() { # VALUE
+    # shellcheck disable=SC2059 # the format is the bytes
+    printf "$(awk -v bad="$1" 'BEGIN { x = 7; for (i = 0; i < 200000; i++) { x = x * 137 % 10007
+        t = i == 1925 ? bad : x % 250; printf "\\%03o\\%03o", t % 256, int(t / 256) } }')" >tokens
+}
+ids="data.path=tokens data.format=u16 data.shuffle=no model.vocab=256"
+# shellcheck disable=SC2086 # words
+{
+    for ranks in 1 3; do
+        rm -rf run
+        tokens 30
+        tap_ok "tokens, $ranks ranks: an undisturbed run" run_with $ranks $ids
+        reference=$(field run/summary.json digest)
+        rm -rf run
+        tokens 300
+        tap_fails "bad token, $ranks ranks: 2" 2 run_with $ranks $ids checkpoint.every=9 checkpoint.keep=1
+        tap_ok "bad token, $ranks ranks: one message" one_error "token number 1925 is 300"
+        tap_ok "bad token, $ranks ranks: of step 21" grep -q ' error: .*step 21' err
+        tap_ok "bad token, $ranks ranks: step 20 is saved, none is retired" saved "18 20"
+        tap_ok "bad token, $ranks ranks: all steps are in metrics.jsonl" metrics_are_whole 20
+        tap_ok "bad token, $ranks ranks: status.json says 2" status_is code 2
+        tap_ok "bad token, $ranks ranks: and what is saved" status_is checkpoint_step 20
+        tap_fails "bad token, $ranks ranks: again" 2 run_with $ranks $ids
+        tap_ok "bad token, $ranks ranks: nothing new to save" saved "18 20"
+        tokens 30
+        tap_ok "bad token, $ranks ranks: mended, it goes on" run_with $ranks $ids
+        tap_ok "bad token, $ranks ranks: the same bits" digest_is "$reference"
+    done
+    # A save that cannot be made does not hide why the run ends.
+    rm -rf run
+    tokens 300
+    export PENTA_FAULT="checkpoint.write:1:*:nospace"
+    tap_fails "bad token on a full disk: 2" 2 run_with 3 $ids
+    unset PENTA_FAULT
+    tap_ok "bad token on a full disk: one message" one_error "token number 1925 is 300"
+    tap_ok "bad token on a full disk: a warning" warned "step 20 could not be saved either"
+    tap_ok "bad token on a full disk: status.json" grep -q '"message": ".*token number 1925' run/status.json
+}
+
+# A corpus that is cut while it is read.
+rm -rf run
+tap_ok "text: an undisturbed run" run_with 3 $text train.steps=400
+reference=$(field run/summary.json digest)
+rm -rf run
+cp corpus.txt whole.txt
+begin_run 3 $text train.steps=400 train.decay_steps=400
+wait_for 20 has_step 5
+truncate -s 1000 corpus.txt
+wait $job
+tap_ok "cut corpus: 4" test $? -eq 4
+step=$(field run/status.json step)
+tap_ok "cut corpus: step $step is saved" saved "$step"
+cp whole.txt corpus.txt
+tap_ok "cut corpus: whole again, it goes on" run_with 3 $text train.steps=400
+tap_ok "cut corpus: from step $step" grep -q "^resumed .* step $step$" out
+tap_ok "cut corpus: the same bits" digest_is "$reference"
+
+# ---- Numbers that are not finite: the step before is saved ----
+rm -rf run
+export PENTA_FAULT=train.gradient:1:8:nan
+tap_fails "NaN in step 8: 5" 5 run_with 3 $text
+unset PENTA_FAULT
+tap_ok "NaN in step 8: step 7 is saved" saved 7
+tap_ok "NaN in step 8: status.json" status_is checkpoint_step 7
+
+# ---- A validation that cannot be read ----
+rm -rf run
+tokens 30
+cp tokens other
+begin_run 3 data.path=tokens data.format=u16 model.vocab=256 data.validation=other=other run.eval_every=5 train.steps=400
+wait_for 20 has_step 6
+truncate -s 100 other
+wait $job
+tap_ok "cut validation: 4" test $? -eq 4
+step=$(field run/status.json step)
+tap_ok "cut validation: after step $step, which is saved" saved "$step"
+tap_done
