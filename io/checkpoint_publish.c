@@ -138,10 +138,12 @@ close:
 }
 
 /* One rank. From the rename on the file is published, whatever follows. */
-static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer)
+static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer, int64_t step)
 {
     PT_TRY(pt_checkpoint_inject("checkpoint.rename", writer->partial));
     PT_TRY(pt_file_rename(writer->partial, writer->path));
+    if (writer->record && pt_published_write(writer->record, step) != PT_OK)
+        pt_error_warn("the checkpoint is published, but not on record");
     return pt_checkpoint_inject("checkpoint.renamed", writer->path);
 }
 
@@ -157,7 +159,13 @@ static pt_status_t complete(pt_checkpoint_writer_t *writer,
     header->digest = state_digest(writer);
     PT_TRY(pt_comm_agree(comm, first ? write_metadata(writer, header) : PT_OK, true));
     PT_TRY(check(writer, verify));
-    return pt_comm_agree(comm, first ? rename_partial(writer) : PT_OK, true);
+    return pt_comm_agree(comm, first ? rename_partial(writer, header->step) : PT_OK,
+                         true);
+}
+
+void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path)
+{
+    writer->record = path;
 }
 
 pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,

@@ -7,6 +7,7 @@
 struct pt_checkpoint_writer {
     pt_comm_t *comm;
     char *path, *partial;
+    const char *record; /* NULL: none */
     const pt_checkpoint_tensor_t *tensors;
     int count;
     int fd;           /* of the partial file, -1: not open */

@@ -39,7 +39,8 @@ static bool is_temporary(const char *text)
 static bool is_left_over(const char *name)
 {
     static const char *const written[] = {"config.resolved.ini", "summary.json",
-                                          "status.json", "hosts.txt", "timing.json"};
+                                          "status.json",         "hosts.txt",
+                                          "timing.json",         "published.json"};
 
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         size_t length = strlen(written[i]);

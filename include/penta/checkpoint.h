@@ -56,6 +56,9 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
                                 const int64_t start[PT_CHECKPOINT_DIMS],
                                 const int64_t count[PT_CHECKPOINT_DIMS],
                                 const void *host);
+/* As soon as the file is published its step is put on record in the file `path` (pt_published_read), which is
+ * to outlive it; a record that cannot be written is a warning. Borrowed until publish; NULL: none. Local. */
+void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path);
 /* Collective; consumes the writer whatever happens. `status` is this rank's outcome so far: any
  * failure removes the partial file and is returned by all. Otherwise: close, fsync on every rank;
  * rank 0 adds digests and header (its digest is filled in), fsync; reopen and check (verify:
@@ -108,6 +111,11 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
  * Caller frees *out with pt_free. */
 pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
                                int *count);
+/* The record of what was published: one object, with `step` and `time`. Local. Fails: IO. */
+pt_status_t pt_published_write(const char *path, int64_t step);
+/* Step of the file published last; -1: there is no such record. Local. */
+int64_t pt_published_read(const char *path);
+
 /* DAMAGED: another file may be tried. */
 typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
 /* Gives `attempt` the published files of `directory`, the newest first, until one is not DAMAGED; those

@@ -109,9 +109,10 @@ pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
 /* Compares digests of every replica; INTERNAL (common) naming both, or the minority of three and more. */
 pt_status_t pt_train_check_replicas(pt_trainer_t *trainer);
 
-/* Saves to a file and publishes it. *digest: of the weights. Collective; all ranks return the same. */
-pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, double loss,
-                          uint64_t *digest);
+/* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest: of the weights.
+ * Collective; all ranks return the same. */
+pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, const char *record,
+                          double loss, uint64_t *digest);
 /* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged, survivable), CONFIG (it
  * was made with other fixed options: names them). */
 pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);

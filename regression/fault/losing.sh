@@ -125,4 +125,55 @@ wait $job
 tap_ok "cut validation: 4" test $? -eq 4
 step=$(field run/status.json step)
 tap_ok "cut validation: after step $step, which is saved" saved "$step"
+
+# ---- Checkpoints that a purge took away ----
+rm -rf run
+tap_ok "purge: an undisturbed run" run_with 3 $text
+reference=$(field run/summary.json digest)
+rm -rf run
+tap_fails "purge: a run with checkpoints" 75 run_with 3 $text checkpoint.every=5 run.stop_step=12
+tap_ok "purge: the newest is on record" grep -q '^  "step": 12,$' run/published.json
+cp -R run whole
+rm run/checkpoints/step_00000012.h5
+tap_ok "purge of the newest: it goes on" run_with 3 $text
+tap_ok "purge of the newest: from the one before" grep -q "^resumed .* step 10$" out
+tap_ok "purge of the newest: a warning names both" grep -q ' warning: .* step 12, .* step 10,' err
+tap_ok "purge of the newest: the same bits" digest_is "$reference"
+tap_ok "a copy goes on elsewhere" run_with 3 $text run.dir=whole
+rm -rf whole/checkpoints/* # keeps the record of step 30
+tap_fails "purge of a copy: 4" 4 run_with 3 $text run.dir=whole
+purged() { # NAME STEP: nothing is left
+    rm -f run/checkpoints/*
+    cp run/metrics.jsonl metrics
+    tap_fails "$1: 4" 4 run_with 3 $text
+    tap_ok "$1: one message" one_error "published step $2"
+    tap_fails "$1: again" 4 run_with 1 $text
+    tap_ok "$1: status.json" status_is code 4
+    tap_ok "$1: metrics.jsonl is as it was" cmp -s metrics run/metrics.jsonl
+}
+cp run/checkpoints/step_00000010.h5 kept.h5
+purged "purge of all" 30
+rm run/published.json
+printf '{"checkpoint_step": 30}' >run/status.json
+purged "purge of all, known by status.json" 30
+tap_ok "purge of all: told where to begin" run_with 3 $text checkpoint.resume=kept.h5
+tap_ok "purge of all: the same bits" digest_is "$reference"
+purged "purge of all, later" 30
+tap_ok "purge of all: told to begin again" run_with 3 $text checkpoint.resume=none
+tap_ok "purge of all: from step 1" metrics_are_whole 30
+tap_ok "purge of all: begun again, the same bits" digest_is "$reference"
+
+# Killed just after it published, or before it ever did.
+for where in renamed create rename; do
+    rm -rf run
+    PENTA_FAULT=checkpoint.$where:0:5:kill run_with 3 $text checkpoint.every=5
+    case $where in
+    renamed) purged "killed when published" 5 ;;
+    *)
+        rm -f run/checkpoints/*
+        tap_ok "killed at $where before the first: begins again" run_with 3 $text
+        tap_ok "killed at $where before the first: the same bits" digest_is "$reference"
+        ;;
+    esac
+done
 tap_done

@@ -141,7 +141,7 @@ static void test_precision(const char *model, uint64_t digest)
 
     open_from(model, FROM "train.precision=fp64", tt.wire, &trainer, &initial);
     tap_all(initial.digest != digest, "in double precision they have another digest");
-    MUST(pt_train_save(&trainer, "double.h5", 0, &written));
+    MUST(pt_train_save(&trainer, "double.h5", NULL, 0, &written));
     close_from(&trainer);
     open_from(model, "train.init_from=double.h5", tt.wire, &trainer, &initial);
     tap_all(initial.digest == digest, "and back in single precision the first one");
@@ -163,7 +163,7 @@ static void test_rounding(const char *model)
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &exact));
     tt_record_t record = {0};
     tt_steps(&exact, 2, &record);
-    MUST(pt_train_save(&exact, "exact.h5", 0, &written));
+    MUST(pt_train_save(&exact, "exact.h5", NULL, 0, &written));
     double *from = tt_values(&exact, false, &count);
     open_from(model, "train.init_from=exact.h5", tt.wire, &rounded, &initial);
     double *to = tt_values(&rounded, false, &count);

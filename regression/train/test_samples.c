@@ -65,7 +65,8 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
             tt_steps(&trainer, 1, record);
             count_ids(&trainer, trainer.step - 1);
         }
-        MUST(pt_train_save(&trainer, to, record->loss[record->steps - 1], &digest));
+        MUST(pt_train_save(&trainer, to, NULL, record->loss[record->steps - 1],
+                           &digest));
         MUST(pt_checkpoint_open(trainer.mesh.world, to, &reader));
         wrong += pt_checkpoint_header(reader)->samples != BATCH * record->steps ||
                  pt_checkpoint_header(reader)->step != record->steps;

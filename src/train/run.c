@@ -163,6 +163,7 @@ static pt_status_t open_directory(run_t *run)
 {
     PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
     PT_TRY(find_newest(run));
+    PT_TRY(published_check(run));
     PT_TRY(stop_check_trigger(run));
     return remove_old(run, "status.json");
 }
@@ -172,6 +173,7 @@ static pt_status_t open_records(run_t *run)
 {
     char *ini = NULL;
     PT_TRY(remove_old(run, "summary.json"));
+    PT_TRY(published_begin(run));
     PT_TRY(pt_rundir_open_metrics(run->dir, run->trainer.step));
     PT_TRY(pt_config_to_ini(run->config, &ini));
     pt_status_t status = pt_rundir_write(run->dir, "config.resolved.ini", ini);

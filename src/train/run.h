@@ -89,6 +89,15 @@ void save_time_load(run_t *run);
 void save_time_add(run_t *run, double sec);
 /* Rank, host and process of all ranks into hosts.txt. Collective. */
 pt_status_t run_write_hosts(run_t *run);
+
+/* The record of what was published, published.json of run.dir. */
+const char *published_path(const run_t *run, char *buffer, size_t size);
+/* At a start, rank 0: is what was published still there? Renews the record. Where the newest file is gone and an older one
+ * is there, a warning. Fails: IO (none is left, and the run was not told to begin again). */
+pt_status_t published_check(const run_t *run);
+/* Once it is known where the run begins, rank 0: one that was told to begin again has published nothing. */
+pt_status_t published_begin(const run_t *run);
+
 /* Rank 0: writes status.json of a run at work, when it is due. Cheap otherwise. */
 void run_beat(void *run);
 /* What status.json says of this run. */

@@ -168,8 +168,8 @@ static void fill_header(const pt_trainer_t *t, double loss,
              size[PT_AXIS_CONTEXT], size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA]);
 }
 
-pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss,
-                          uint64_t *digest)
+pt_status_t pt_train_save(pt_trainer_t *t, const char *path, const char *record,
+                          double loss, uint64_t *digest)
 {
     pt_status_t status;
     char *ini = NULL;
@@ -186,6 +186,7 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, double loss,
     fill_header(t, loss, &header);
     PT_TRY_GOTO(done, pt_checkpoint_create(t->mesh.world, path, list, (int)count, ini,
                                            t->hosts, &writer));
+    pt_checkpoint_set_record(writer, record);
     status = write_states(t, writer);
     PT_TRY_GOTO(done, pt_checkpoint_publish(writer, status, &header,
                                             t->config->checkpoint.verify));

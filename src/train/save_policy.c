@@ -15,6 +15,7 @@ static const char *directory_of(const run_t *run, char *buffer, size_t size)
 static pt_status_t publish(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
+    char record[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
     pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
     if (ours == PT_OK && run->root)
@@ -26,7 +27,8 @@ static pt_status_t publish(run_t *run)
     run_beat(run);
     pt_checkpoint_path(directory_of(run, directory, sizeof directory), t->step, path,
                        sizeof path);
-    PT_TRY(pt_train_save(t, path, run->loss, &run->digest));
+    PT_TRY(pt_train_save(t, path, published_path(run, record, sizeof record), run->loss,
+                         &run->digest));
     run->saved_step = t->step;
     double sec = pt_clock_sec() - start;
     save_time_add(run, sec);
