@@ -173,6 +173,8 @@ enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
 /* run.time_limit in seconds; 0: none. */
 double pt_config_time_limit_sec(const pt_config_t *config);
+/* checkpoint.every_time in seconds; 0: none. */
+double pt_config_save_every_sec(const pt_config_t *config);
 /* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */
 const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char *buffer,
                              size_t size);

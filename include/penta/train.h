@@ -81,20 +81,24 @@ typedef struct pt_step_result {
     double loss_scale;          /* of this step */
     bool skipped;               /* fp16 overflowed: no update */
     int64_t valid_tokens;       /* N */
-    bool stop;                  /* some rank asked */
+    bool stop, save;            /* some rank asked */
     double step_sec, data_sec, comm_sec;
 } pt_step_result_t;
 
-/* This rank's wish to stop, asked when a step's work is done, just before ranks exchange wishes, and
- * every few seconds of an evaluation. */
+/* What this rank wishes to follow the step, asked when its work is done, just before ranks exchange wishes. */
+typedef struct pt_wishes {
+    bool stop, save;
+} pt_wishes_t;
+typedef pt_wishes_t (*pt_wishes_fn)(void *self);
+/* Its wish to stop, asked every few seconds of an evaluation. */
 typedef bool (*pt_want_stop_fn)(void *self);
 
-/* One step. Collective. want_stop NULL: never. Fails: NUMERIC (common): non-finite loss or norm, naming
+/* One step. Collective. wishes NULL: none. Fails: NUMERIC (common): non-finite loss or norm, naming
  * where; the state is then that before the step. IO, CONFIG (common): the batch of this step cannot be read
  * (the state is that before it), or that of the next: then this one is done, `step` says so, and *out is
  * filled. In fp16 such a step is skipped on all ranks, and
  * fails only where pt_loss_scale_next has no other scale to try. */
-pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
                           pt_step_result_t *out);
 /* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
  * which - 1 of data.validation; NaN where there are none. Collective. Wishes to stop are agreed on before

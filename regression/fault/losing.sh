@@ -1,4 +1,4 @@
-# TEST timeout=180
+# TEST timeout=240
 # What a run that fails, a purge or a full disk must not cost: steps that were done, and records of them.
 . "$PENTA_SRCDIR/regression/tap.sh"
 
@@ -37,6 +37,9 @@ wait_for() { # SECONDS COMMAND...: until it succeeds
         [ $SECONDS -lt $until ] || return 1
         sleep 0.05
     done
+}
+fill() { # the disk of run
+    dd if=/dev/zero of=run/ballast bs=4096 status=none 2>/dev/null
 }
 has_step() { grep -q "\"step\":$1," run/metrics.jsonl; }
 digest_is() { [ "$(field run/summary.json digest)" = "$1" ]; }
@@ -176,4 +179,72 @@ for where in renamed create rename; do
         ;;
     esac
 done
+
+# ---- Saves that fail ----
+rm -rf run
+tap_fails "no time: 2" 2 run_with 1 $text checkpoint.every_time=5
+tap_ok "no time: says what one is" one_error "[HH:]MM:SS"
+tap_fails "by time: 75" 75 run_with 3 $text checkpoint.every=0 checkpoint.every_time=00:01 checkpoint.keep=100 \
+    train.steps=1000000 run.time_limit=00:06
+count=$(grep -c ^saved out)
+tap_ok "by time: a save a second ($count)" test "$count" -ge 3 -a "$count" -le 7
+tap_ok "by time: the beginning says so" grep -q '^checkpoints every 00:01 and at the end' out
+
+often="$text checkpoint.every=1 train.steps=20"
+# shellcheck disable=SC2086 # words
+{
+    full=checkpoint.write:1:*:nospace no_patience=checkpoint.again:0:*:io
+    rm -rf run
+    PENTA_FAULT=$full,$no_patience tap_fails "all saves fail: 4" 4 run_with 3 $often checkpoint.max_failures=0
+    tap_ok "all saves fail: all steps were done" metrics_are_whole 20
+    tap_ok "all saves fail: warnings at 1, 2, 4, 8, 16" test "$(grep -c 'training goes on' err)" -eq 5
+    tap_ok "all saves fail: one message" one_error "No space left on device"
+    rm -rf run
+    PENTA_FAULT=$full,$no_patience tap_fails "three saves fail: 4" 4 run_with 3 $often checkpoint.max_failures=3
+    tap_ok "three saves fail: says so" one_error "3 saves in a row failed"
+    tap_ok "three saves fail: after three steps" metrics_are_whole 3
+    rm -rf run
+    PENTA_FAULT=checkpoint.create:0:3:nospace,checkpoint.close:2:4:io \
+        tap_ok "two saves fail: the run goes on" run_with 3 $often checkpoint.max_failures=3
+    tap_ok "two saves fail: says when it works again" grep -q "saved again, after 2 that failed" err
+
+    # The last one is tried again, for as long as there is time, or until somebody interrupts.
+    rm -rf run
+    began=$SECONDS
+    PENTA_FAULT=checkpoint.rename:0:20:nospace tap_fails "the last save fails: 4" 4 \
+        run_with 3 $text train.steps=20 run.time_limit=00:05
+    took=$((SECONDS - began))
+    tap_ok "the last save fails: after the time limit ($took s)" test $took -ge 3 -a $took -le 7
+    tap_ok "the last save fails: status.json" status_is code 4
+    tap_ok "the last save fails: nothing is left" saved ""
+    rm -rf run
+    export PENTA_FAULT=checkpoint.rename:0:20:nospace
+    begin_run 3 $text train.steps=20
+    unset PENTA_FAULT
+    tap_ok "interrupted: it tries again" wait_for 20 grep -q "tried again" err
+    mapfile -t ranks < <(tap_ranks_alive)
+    kill -INT "${ranks[@]}"
+    began=$SECONDS
+    wait $job
+    tap_ok "interrupted: 4" test $? -eq 4
+    tap_ok "interrupted: at once" test $((SECONDS - began)) -le 3
+
+    # A disk that is full for a moment.
+    rm -rf run
+    mkdir run
+    if mount -t tmpfs -o size=4m penta-test run 2>/dev/null; then
+        begin_run 3 $text train.steps=20
+        wait_for 20 has_step 1
+        fill
+        tap_ok "full for a moment: it tries again" wait_for 20 grep -q "tried again.*No space left" err
+        rm run/ballast
+        wait $job
+        tap_ok "full for a moment: 0" test $? -eq 0
+        tap_ok "full for a moment: saved" saved 20
+        tap_ok "full for a moment: metrics.jsonl is whole" metrics_are_whole 20
+        umount run
+    else
+        tap_result 0 "a disk that is full for a moment # SKIP cannot mount"
+    fi
+}
 tap_done

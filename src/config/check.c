@@ -92,6 +92,13 @@ double pt_config_time_limit_sec(const pt_config_t *config)
     return read_time(config->run.time_limit, &sec) ? sec : 0;
 }
 
+double pt_config_save_every_sec(const pt_config_t *config)
+{
+    double sec = 0;
+
+    return read_time(config->checkpoint.every_time, &sec) ? sec : 0;
+}
+
 static bool read_split(const char *text, double share[2])
 {
     const char *comma = strchr(text, ','), *second;
@@ -351,6 +358,10 @@ static pt_status_t check_run(const pt_config_t *config)
     if (config->run.time_limit[0] && !read_time(config->run.time_limit, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 23:50:00 or 90:00",
                     CITE(0, run, time_limit));
+    if (config->checkpoint.every_time[0] &&
+        !read_time(config->checkpoint.every_time, &sec))
+        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 00:30:00 or 30:00",
+                    CITE(0, checkpoint, every_time));
     return PT_OK;
 }
 

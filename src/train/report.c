@@ -92,6 +92,22 @@ static void report_start(const run_t *run)
                run->initial.path, run->initial.step, run->initial.digest);
 }
 
+static void report_saves(const run_t *run)
+{
+    int64_t every = run->config->checkpoint.every;
+    const char *time = run->config->checkpoint.every_time;
+    if (every == 0 && !time[0]) {
+        printf("checkpoints only at the end and when stopped\n");
+        return;
+    }
+    printf("checkpoints ");
+    if (every > 0)
+        printf("every %" PRId64 " steps%s", every, time[0] ? ", " : "");
+    if (time[0])
+        printf("every %s", time);
+    printf(" and at the end, newest %" PRId64 " kept\n", run->config->checkpoint.keep);
+}
+
 void report_header(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
@@ -109,12 +125,7 @@ void report_header(const run_t *run)
            pt_corpus_samples(t->corpus, PT_SPLIT_TRAIN),
            pt_corpus_samples(t->corpus, PT_SPLIT_VALIDATION));
     report_start(run);
-    if (run->config->checkpoint.every > 0)
-        printf("checkpoints every %" PRId64 " steps and at the end, newest %" PRId64
-               " kept\n",
-               run->config->checkpoint.every, run->config->checkpoint.keep);
-    else
-        printf("checkpoints only at the end and when stopped\n");
+    report_saves(run);
     printf("run         %s, ", run->config->run.dir);
     if (t->step < run->config->train.steps)
         printf("steps %" PRId64 " to %" PRId64 "\n", t->step + 1,

@@ -29,7 +29,7 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
     return PT_OK;
 }
 
-static pt_status_t after_step(run_t *run, bool *stop)
+static pt_status_t after_step(run_t *run, bool save, bool *stop)
 {
     const pt_config_t *c = run->config;
     int64_t step = run->trainer.step;
@@ -39,7 +39,7 @@ static pt_status_t after_step(run_t *run, bool *stop)
     if (is_due(c->run.eval_every, step) && !*stop && step < c->train.steps)
         PT_TRY(save_if_failed(run, evaluate(run, &stopped)));
     *stop |= stopped || step == c->run.stop_step;
-    return *stop ? PT_OK : save_if_due(run);
+    return *stop ? PT_OK : save_if_due(run, save);
 }
 
 static void keep_time(run_t *run, const pt_step_result_t *step,
@@ -83,6 +83,11 @@ static pt_status_t check_owner(run_t *run)
     return pt_comm_agree(run->trainer.mesh.world, ours, false);
 }
 
+static pt_wishes_t wishes(void *self)
+{
+    return (pt_wishes_t){.stop = stop_is_wanted(self), .save = save_is_wanted(self)};
+}
+
 /* A step that was done is reported, also when the next one cannot be. */
 static pt_status_t take_step(run_t *run, pt_step_result_t *step)
 {
@@ -95,7 +100,7 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     run->in_step = true;
     run->step_start_sec = pt_clock_sec();
     int64_t done = run->trainer.step;
-    pt_status_t status = pt_train_step(&run->trainer, stop_is_wanted, run, step);
+    pt_status_t status = pt_train_step(&run->trainer, wishes, run, step);
     run->in_step = false;
     if (run->trainer.step == done)
         return status;
@@ -119,18 +124,19 @@ static pt_status_t loop(run_t *run)
             "run.stop_step=%lld was reached by an earlier start: raise it or leave it "
             "out, else the run never goes on",
             (long long)run->config->run.stop_step);
+    run->save_clock = pt_clock_sec();
     while (t->step < run->config->train.steps && !stop) {
         pt_step_result_t step;
         PT_TRY(save_if_failed(run, take_step(run, &step)));
         stop = step.stop;
-        PT_TRY(after_step(run, &stop));
+        PT_TRY(after_step(run, step.save, &stop));
     }
     PT_TRY(check_owner(run));
     run->wants[STOP_STOP_STEP] =
         run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
     if (t->step < run->config->train.steps)
         PT_TRY(stop_explain(run));
-    PT_TRY(save_now(run));
+    PT_TRY(save_last(run));
     stop_remove_trigger(run);
     if (t->step < run->config->train.steps)
         return PT_STOPPED;

@@ -49,6 +49,8 @@ typedef struct run {
     double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
     double step_sec;                                /* expected: smoothed */
     double save_secs[SAVES_KEPT]; /* of the last saves, also of earlier starts, newest first; 0: none */
+    int64_t failures;                               /* saves in a row that failed */
+    double save_clock;         /* when one was last tried, or the loop began */
     double loss;
     double *validation_loss; /* of the last time: data.path, then each of data.validation */
     double peak_flops;       /* of all ranks: measured matrix products */
@@ -72,18 +74,35 @@ pt_status_t stop_check_trigger(run_t *run);
 /* The stop file has done its work: the next start goes on. */
 void stop_remove_trigger(run_t *run);
 
-/* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
-pt_status_t save_now(run_t *run);
+/* Has checkpoint.every_time passed since the last save? Rank 0's clock speaks for all. */
+bool save_is_wanted(const run_t *run);
+/* The last save of this run: while it fails in a way that may pass (a full disk) it is tried again, for up to five
+ * minutes and within run.time_limit, until somebody signals. Collective. */
+pt_status_t save_last(run_t *run);
 /* After a step or an evaluation: returns `status`. A failure that all ranks share and that left the state whole
  * costs no steps: they are saved first, and no older file is retired. The error record stays that of the
  * failure; a save that fails, too, is a warning. Collective where `status` is a failure. */
 pt_status_t save_if_failed(run_t *run, pt_status_t status);
-/* save_now when checkpoint.every says so; a failure that leaves the state whole is a warning. Collective. */
-pt_status_t save_if_due(run_t *run);
+/* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
+pt_status_t save_now(run_t *run);
+/* Saves once more, as save_last does after a first failure, which is on record; what it says when that is in
+ * vain is why the run ends. Collective. */
+pt_status_t save_or_give_up(run_t *run);
+/* Saves when checkpoint.every says so, or `wanted`. A failure that leaves the state whole is a warning, but
+ * checkpoint.max_failures of them in a row end the run, once trying again as for the last save was in vain. Collective. */
+pt_status_t save_if_due(run_t *run, bool wanted);
+
+/* Of failures that repeat: the 1st, 2nd, 4th, 8th … is worth a warning. */
+static inline bool is_worth_a_warning(int64_t count)
+{
+    return (count & (count - 1)) == 0;
+}
 
 /* Seconds of run.time_limit that are held back for a save: half as much again as the longest of the last ones, else as
  * a slow disk would take, but no more than a tenth of the limit. */
 double save_time_reserve(const run_t *run, double limit_sec);
+/* Of the last saves; 0: none was measured. */
+double save_time_longest(const run_t *run);
 /* Rank 0: from timing.json of earlier starts, if the state is as large now. */
 void save_time_load(run_t *run);
 void save_time_add(run_t *run, double sec);

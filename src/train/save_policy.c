@@ -30,6 +30,11 @@ static pt_status_t publish(run_t *run)
     PT_TRY(pt_train_save(t, path, published_path(run, record, sizeof record), run->loss,
                          &run->digest));
     run->saved_step = t->step;
+    if (run->failures > 0)
+        pt_log_root(PT_LOG_INFO,
+                    "checkpoints can be saved again, after %lld that failed",
+                    (long long)run->failures);
+    run->failures = 0;
     double sec = pt_clock_sec() - start;
     save_time_add(run, sec);
     report_saved(run, path, sec);
@@ -90,14 +95,32 @@ bool is_due(int64_t every, int64_t step)
     return every > 0 && step % every == 0;
 }
 
-/* A failed periodic save costs safety, not the run: the last published file stands. */
-pt_status_t save_if_due(run_t *run)
+bool save_is_wanted(const run_t *run)
 {
-    if (!is_due(run->config->checkpoint.every, run->trainer.step))
+    double every = pt_config_save_every_sec(run->config);
+    return run->root && every > 0 && pt_clock_sec() - run->save_clock >= every;
+}
+
+/* A failed periodic save costs safety, not the run: the last published file stands. */
+pt_status_t save_if_due(run_t *run, bool wanted)
+{
+    char prefix[160];
+    int64_t most = run->config->checkpoint.max_failures;
+    if (!wanted && !is_due(run->config->checkpoint.every, run->trainer.step))
         return PT_OK;
     pt_status_t status = save_now(run);
-    if (status != PT_IO)
+    run->save_clock = pt_clock_sec();
+    if (status != PT_IO || pt_error_is_fatal())
         return status;
-    pt_error_warn("checkpoint failed, training goes on");
+    run->failures++;
+    if (most > 0 && run->failures >= most)
+        return save_or_give_up(run);
+    snprintf(prefix, sizeof prefix,
+             "checkpoint failed, training goes on (%lld in a row)",
+             (long long)run->failures);
+    if (is_worth_a_warning(run->failures))
+        pt_error_warn(prefix);
+    else
+        pt_error_clear();
     return PT_OK;
 }

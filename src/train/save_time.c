@@ -21,8 +21,7 @@ static double state_bytes(const run_t *run)
     return bytes;
 }
 
-/* The longest of the last ones; 0: none. */
-static double longest(const run_t *run)
+double save_time_longest(const run_t *run)
 {
     double most = 0;
     for (int i = 0; i < SAVES_KEPT; i++)
@@ -33,7 +32,7 @@ static double longest(const run_t *run)
 double save_time_reserve(const run_t *run, double limit_sec)
 {
     static const double slow_bytes_per_sec = 2e8, margin = 1.5, most_of_limit = 0.1;
-    double measured = longest(run);
+    double measured = save_time_longest(run);
     if (measured > 0)
         return margin * measured;
     return fmin(margin * state_bytes(run) / slow_bytes_per_sec,

@@ -125,20 +125,22 @@ static pt_status_t agree_ahead(pt_trainer_t *t)
     return pt_comm_agree(t->mesh.world, t->ahead.status, false);
 }
 
-/* The one exchange: loss, norm, N of the next step, stop wishes, ranks without a next batch. */
-static pt_status_t exchange(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
+/* The one exchange: loss, norm, N of the next step, wishes, ranks without a next batch. */
+static pt_status_t exchange(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
                             pt_step_result_t *out, bool *ahead)
 {
     pt_sum_t sums[2] = {{.nan = 0}};
     t->where.phase = PT_PHASE_EXCHANGE;
     PT_TRY(fetch_sums(t, sums));
-    int64_t values[3] = {pt_train_counted(t, t->prefetched),
-                         want_stop && want_stop(self), t->ahead.status != PT_OK};
-    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 3, PT_OK));
+    pt_wishes_t wish = wishes ? wishes(self) : (pt_wishes_t){0};
+    int64_t values[4] = {pt_train_counted(t, t->prefetched), wish.stop,
+                         t->ahead.status != PT_OK, wish.save};
+    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 4, PT_OK));
     t->next_valid = values[0];
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
     *ahead = values[2] == 0;
+    out->save = values[3] > 0;
     out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
     out->loss_scale = t->scale.value;
     out->grad_norm = sqrt(pt_sum_value(&sums[1])) / t->scale.value;
@@ -177,7 +179,7 @@ static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
     return PT_OK;
 }
 
-static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *self,
+static pt_status_t run_step(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
                             pt_step_result_t *out)
 {
     const pt_executor_ops_t ops = {t, forward, backward, weight};
@@ -194,7 +196,7 @@ static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->units, t->stream));
     PT_TRY(poison(t));
-    PT_TRY(exchange(t, want_stop, self, out, &ahead));
+    PT_TRY(exchange(t, wishes, self, out, &ahead));
     PT_TRY(update(t, out));
     PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
     out->step_sec = pt_clock_sec() - start;
@@ -202,13 +204,13 @@ static pt_status_t run_step(pt_trainer_t *t, pt_want_stop_fn want_stop, void *se
     return ahead ? PT_OK : agree_ahead(t);
 }
 
-pt_status_t pt_train_step(pt_trainer_t *trainer, pt_want_stop_fn want_stop, void *self,
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
                           pt_step_result_t *out)
 {
     *out = (pt_step_result_t){0};
     trainer->where.step = trainer->step + 1;
     pt_alloc_seal();
-    pt_status_t status = run_step(trainer, want_stop, self, out);
+    pt_status_t status = run_step(trainer, wishes, self, out);
     pt_alloc_unseal();
     return status;
 }
