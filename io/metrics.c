@@ -131,6 +131,26 @@ pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
     return status;
 }
 
+/* What was written of it is cut off again: no torn line stays in the middle of the file. */
+static pt_status_t append(int fd, const char *text, int64_t bytes)
+{
+    struct stat info;
+
+    PT_CHECK(fstat(fd, &info) == 0, PT_IO, "metrics.jsonl: cannot be looked at: %s",
+             strerror(errno));
+    pt_status_t status = pt_file_write_all(fd, "metrics.jsonl", text, bytes);
+    if (status != PT_OK)
+        (void)ftruncate(fd, info.st_size);
+    return status;
+}
+
+static pt_status_t write_waiting(pt_metrics_t *metrics)
+{
+    PT_TRY(append(metrics->fd, metrics->waiting, metrics->waiting_bytes));
+    metrics->waiting_bytes = metrics->waiting_lines = 0;
+    return PT_OK;
+}
+
 pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
 {
     PT_REQUIRE(metrics->fd >= 0);
@@ -140,14 +160,29 @@ pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
         json_dumpb(object, metrics->line, sizeof metrics->line - 1, JSON_COMPACT);
     PT_CHECK(size > 0 && size < sizeof metrics->line, PT_INTERNAL,
              "metrics.jsonl: a line of %zu bytes", size);
-    metrics->line[size] = '\n';
-    return pt_file_write_all(metrics->fd, "metrics.jsonl", metrics->line,
-                             (int64_t)size + 1);
+    metrics->line[size++] = '\n';
+    if (metrics->waiting_bytes + (int64_t)size > PT_METRICS_WAITING) {
+        metrics->missing++; /* unless there is room once the older ones are out */
+        PT_TRY(write_waiting(metrics));
+        metrics->missing--;
+    }
+    memcpy(metrics->waiting + metrics->waiting_bytes, metrics->line, size);
+    metrics->waiting_bytes += (int64_t)size;
+    metrics->waiting_lines++;
+    return write_waiting(metrics);
 }
 
 void pt_metrics_close(pt_metrics_t *metrics)
 {
-    if (metrics->fd >= 0)
-        close(metrics->fd);
+    if (metrics->fd < 0)
+        return;
+    pt_error_t record = *pt_error_last();
+    if (metrics->waiting_lines > 0 && write_waiting(metrics) != PT_OK)
+        metrics->missing += metrics->waiting_lines;
+    pt_error_set(&record);
+    if (metrics->missing > 0)
+        pt_log_all(PT_LOG_WARN, "metrics.jsonl: %lld lines are missing",
+                   (long long)metrics->missing);
+    close(metrics->fd);
     metrics->fd = -1;
 }

@@ -78,6 +78,7 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path, double wai
              strerror(errno));
     PT_TRY(pt_lock_take(dir->path, wait_sec, &dir->lock));
     remove_left_over(dir);
+    pt_status_reserve(dir->path);
     return PT_OK;
 }
 
@@ -112,6 +113,10 @@ void pt_rundir_close(pt_rundir_t *dir)
     if (!dir)
         return;
     pt_metrics_close(&dir->metrics);
+    pt_error_t record = *pt_error_last();
+    if (dir->lock.fd >= 0 && pt_lock_check(&dir->lock) == PT_OK)
+        pt_status_release(dir->path);
+    pt_error_set(&record);
     pt_lock_release(&dir->lock);
     pt_free(dir->checkpoints);
     pt_free(dir->path);

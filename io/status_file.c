@@ -86,15 +86,66 @@ static bool write_beat(const char *directory, const char *text)
     return false;
 }
 
+/* ---- room for the end, also on a full disk ---- */
+
+static bool reserve_name(const char *directory, char path[PATH_BYTES])
+{
+    return snprintf(path, PATH_BYTES, "%s/status.reserve", directory) < PATH_BYTES;
+}
+
+void pt_status_reserve(const char *directory)
+{
+    char path[PATH_BYTES], text[PT_STATUS_BYTES];
+    pt_error_t record = *pt_error_last();
+
+    if (!reserve_name(directory, path))
+        return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return;
+    memset(text, ' ', sizeof text);
+    /* Synced, so that the blocks are there and not only promised. */
+    if (pt_file_write_all(fd, path, text, sizeof text) != PT_OK || fsync(fd) != 0)
+        (void)unlink(path);
+    close(fd);
+    pt_error_set(&record);
+}
+
+void pt_status_release(const char *directory)
+{
+    char path[PATH_BYTES];
+
+    if (reserve_name(directory, path))
+        (void)unlink(path);
+}
+
+/* Over the blocks of the reserve, which then takes the name. */
+static bool write_reserve(const char *directory, const char *to, const char *text)
+{
+    char path[PATH_BYTES];
+    off_t length = (off_t)strlen(text);
+
+    if (!reserve_name(directory, path))
+        return false;
+    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool done = pwrite(fd, text, (size_t)length, 0) == length &&
+                ftruncate(fd, length) == 0 && fsync(fd) == 0;
+    close(fd);
+    return done && rename(path, to) == 0;
+}
+
 static bool write_end(const char *directory, const char *text)
 {
     char *path;
 
     if (pt_file_join(directory, "status.json", &path) != PT_OK)
         return false;
-    pt_status_t status = pt_file_write(path, text);
+    bool done =
+        pt_file_write(path, text) == PT_OK || write_reserve(directory, path, text);
     pt_free(path);
-    return status == PT_OK;
+    return done;
 }
 
 bool pt_status_text(const pt_run_status_t *what, char text[PT_STATUS_BYTES])

@@ -59,6 +59,9 @@ bool pt_status_text(const pt_run_status_t *what, char text[PT_STATUS_BYTES]);
  * without fsync and allocates nothing with pt_alloc; the end is durable. False: it could not be written,
  * errno says why. The error record stays as it is. */
 bool pt_status_write(const char *path, const pt_run_status_t *what);
+/* Keeps room (status.reserve) for the end in status.json, should the disk be full by then; gives it back. Rank 0. */
+void pt_status_reserve(const char *directory);
+void pt_status_release(const char *directory);
 /* The newest published checkpoint, as a status.json of an earlier start tells; -1: none, or no such file. */
 int64_t pt_status_checkpoint_step(const char *directory);
 

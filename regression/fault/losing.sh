@@ -18,6 +18,7 @@ run_with() { # RANKS ARGUMENT...: out, err, its status
 begin_run() { # RANKS ARGUMENT...: the same in the background; $job is mpiexec
     local ranks=$1
     shift
+    rm -f err # of the run before
     # shellcheck disable=SC2086 # words
     timeout -k 2 60 "$MPIEXEC" -n "$ranks" "$PENTA" train $base "$@" >out 2>err </dev/null &
     job=$!
@@ -193,7 +194,7 @@ tap_ok "by time: the beginning says so" grep -q '^checkpoints every 00:01 and at
 often="$text checkpoint.every=1 train.steps=20"
 # shellcheck disable=SC2086 # words
 {
-    full=checkpoint.write:1:*:nospace no_patience=checkpoint.again:0:*:io
+    full="checkpoint.write:1:*:nospace" no_patience="checkpoint.again:0:*:io"
     rm -rf run
     PENTA_FAULT=$full,$no_patience tap_fails "all saves fail: 4" 4 run_with 3 $often checkpoint.max_failures=0
     tap_ok "all saves fail: all steps were done" metrics_are_whole 20
@@ -233,15 +234,47 @@ often="$text checkpoint.every=1 train.steps=20"
     rm -rf run
     mkdir run
     if mount -t tmpfs -o size=4m penta-test run 2>/dev/null; then
-        begin_run 3 $text train.steps=20
+        begin_run 3 $text train.steps=60 train.global_batch=60
         wait_for 20 has_step 1
         fill
-        tap_ok "full for a moment: it tries again" wait_for 20 grep -q "tried again.*No space left" err
+        tap_ok "full for a moment: it tries again" wait_for 20 grep -q "tried again" err
         rm run/ballast
         wait $job
         tap_ok "full for a moment: 0" test $? -eq 0
-        tap_ok "full for a moment: saved" saved 20
-        tap_ok "full for a moment: metrics.jsonl is whole" metrics_are_whole 20
+        tap_ok "full for a moment: saved" saved 60
+        tap_ok "full for a moment: metrics.jsonl is whole" metrics_are_whole 60
+        tap_ok "full for a moment: no room is kept any longer" test ! -e run/status.reserve
+
+        # In the middle of steps: lines wait, none is torn.
+        rm -rf run/*
+        begin_run 3 $text train.steps=100000 train.global_batch=60
+        wait_for 20 has_step 3
+        fill
+        tap_ok "full under way: lines wait" wait_for 20 grep -q "wait to be written: 4" err
+        rm run/ballast
+        tap_ok "full under way: they are written" wait_for 20 grep -q "can be written again" err
+        touch run/stop
+        wait $job
+        tap_ok "full under way: 75" test $? -eq 75
+        tap_ok "full under way: metrics.jsonl is whole" metrics_are_whole "$(field run/status.json step)"
+
+        # And until the end.
+        export PENTA_FAULT="checkpoint.again:0:*:io"
+        begin_run 3 $text train.steps=100000 train.global_batch=60
+        unset PENTA_FAULT
+        step=$(field run/status.json step)
+        wait_for 20 has_step $((step + 3))
+        fill
+        wait_for 20 grep -q "wait to be written: 4" err
+        mapfile -t ranks < <(tap_ranks_alive)
+        kill -TERM "${ranks[@]}"
+        wait $job
+        tap_ok "full at the end: 4" test $? -eq 4
+        tap_ok "full at the end: there was room for status.json" status_is code 4
+        missing=$(sed -n 's/.*metrics.jsonl: \([0-9]*\) lines are missing.*/\1/p' err)
+        step=$(field run/status.json step)
+        tap_ok "full at the end: of $step lines ${missing:-none} are missing, which the log says" \
+            metrics_are_whole $((step - ${missing:-0}))
         umount run
     else
         tap_result 0 "a disk that is full for a moment # SKIP cannot mount"

@@ -4,6 +4,7 @@
 
 #include "io/lock.h"
 #include "penta/alloc.h"
+#include "penta/checkpoint.h"
 #include "penta/clock.h"
 #include "penta/rundir.h"
 
@@ -11,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -383,8 +385,8 @@ static void test_heartbeat(void)
     pt_alloc_seal();
     bool written = pt_status_write("s", &beat);
     pt_alloc_unseal();
-    const char *text = slurp("s/status.json");
-    tap_ok(written && strncmp(text, wanted, strlen(wanted)) == 0 && strstr(text, rest),
+    tap_ok(written && strncmp(slurp("s/status.json"), wanted, strlen(wanted)) == 0 &&
+               strstr(slurp("s/status.json"), rest),
            "a heartbeat, also where nothing may be allocated");
     tap_ok(system("ls -A s | grep -q tmp") != 0, "nothing is left beside it");
     tap_ok(!pt_status_write("no/such/place", &beat),
@@ -428,6 +430,57 @@ static void test_status(void)
     test_heartbeat();
 }
 
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* A file that takes only a part of a line, as a full disk does. */
+static void test_torn(void)
+{
+    static const char first[] = "{\"step\":1}\n",
+                      all[] = "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n";
+    pt_rundir_t *dir = NULL;
+    signal(SIGXFSZ, SIG_IGN);
+    tap_ok(pt_rundir_open("torn", &dir) == PT_OK &&
+               pt_rundir_open_metrics(dir, 0) == PT_OK &&
+               pt_rundir_add_metrics(dir, json_pack("{s:i}", "step", 1)) == PT_OK,
+           "a line is written");
+    limit_files(sizeof first - 1 + 5); /* also of what this test prints */
+    pt_status_t status = pt_rundir_add_metrics(dir, json_pack("{s:i}", "step", 2));
+    limit_files(RLIM_INFINITY);
+    tap_ok(status == PT_IO, "the next has no room: %s", pt_error_last()->text);
+    pt_error_clear();
+    tap_ok(strcmp(slurp("torn/metrics.jsonl"), first) == 0, "nothing of it is left");
+    tap_ok(pt_rundir_add_metrics(dir, json_pack("{s:i}", "step", 3)) == PT_OK &&
+               strcmp(slurp("torn/metrics.jsonl"), all) == 0,
+           "it is written with the one after it");
+    tap_ok(access("torn/status.reserve", F_OK) == 0, "room is kept for status.json");
+    pt_rundir_close(dir);
+    tap_ok(access("torn/status.reserve", F_OK) != 0, "and given back");
+}
+
+static void test_published(void)
+{
+    tap_ok(pt_published_read("no/such/record") == -1, "nothing is on record");
+    tap_ok(pt_published_write("published.json", 40) == PT_OK &&
+               pt_published_read("published.json") == 40,
+           "a step is on record");
+    spill("published.json", "{\"step\": 4");
+    tap_ok(pt_published_read("published.json") == -1, "half a record is none");
+    mkfifo("pipe", 0600);
+    tap_ok(pt_published_read("pipe") == -1, "nor is a pipe, which nobody waits for");
+    mkdir("p", 0777);
+    tap_ok(pt_status_checkpoint_step("p") == -1, "no status.json");
+    spill("p/status.json", "{\"code\": null, \"checkpoint_step\": 7}");
+    tap_ok(pt_status_checkpoint_step("p") == 7, "status.json tells of a checkpoint");
+    spill("p/status.json", "{\"checkpoint_step\": null}");
+    tap_ok(pt_status_checkpoint_step("p") == -1, "or of none");
+}
+
 int main(void)
 {
     int64_t live = pt_alloc_live_bytes();
@@ -439,6 +492,8 @@ int main(void)
     test_lock_changes();
     test_files();
     test_metrics();
+    test_torn();
+    test_published();
     test_status();
     tap_ok(pt_alloc_live_bytes() == live, "nothing is left allocated");
     return tap_done();

@@ -159,12 +159,23 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
 }
 
 /* What went wrong before stays on record. */
-static void add_metrics(const run_t *run, json_t *line, const char *lost)
+static void add_metrics(run_t *run, json_t *line)
 {
+    char prefix[128];
     pt_error_t record = *pt_error_last();
     pt_error_clear();
-    if (pt_rundir_add_metrics(run->dir, line) != PT_OK)
-        pt_error_warn(lost);
+    if (pt_rundir_add_metrics(run->dir, line) == PT_OK) {
+        if (run->metrics_failures > 0)
+            pt_log_root(PT_LOG_INFO,
+                        "metrics.jsonl can be written again, after %lld lines",
+                        (long long)run->metrics_failures);
+        run->metrics_failures = 0;
+    } else if (is_worth_a_warning(++run->metrics_failures)) {
+        snprintf(prefix, sizeof prefix,
+                 "training goes on, lines that wait to be written: %lld",
+                 (long long)run->metrics_failures);
+        pt_error_warn(prefix);
+    }
     pt_error_set(&record);
 }
 
@@ -186,7 +197,7 @@ void report_step(run_t *run, const pt_step_result_t *s)
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped", json_boolean(s->skipped));
     }
-    add_metrics(run, line, "metrics of this step are lost");
+    add_metrics(run, line);
     bool last = step == run->config->train.steps || s->stop;
     if (last || step % run->config->run.log_every == 0)
         report_progress(run, s, tokens_per_sec);
@@ -235,7 +246,7 @@ void report_evaluation(run_t *run, bool stopped)
             "{s:I, s:o, s:o, s:s}", "step", (json_int_t)run->trainer.step,
             "validation_loss", report_number(run->validation_loss[0]), "validation",
             report_validation(run), "time", pt_clock_iso(time, sizeof time));
-        add_metrics(run, line, "metrics of this validation are lost");
+        add_metrics(run, line);
     }
     fflush(stdout);
 }
@@ -264,7 +275,7 @@ static void report_shares(const run_t *run)
 
 /* ---- end -------------------------------------------------------------------------------------------- */
 
-pt_status_t report_summary(run_t *run, pt_status_t outcome)
+void report_summary(run_t *run, pt_status_t outcome)
 {
     char took[32];
     double rate = run->train_sec > 0 ? (double)run->timed_tokens / run->train_sec
@@ -286,6 +297,8 @@ pt_status_t report_summary(run_t *run, pt_status_t outcome)
            pt_status_sentence(outcome));
     fflush(stdout);
     report_plan_differences(run);
-    return pt_rundir_write_json(run->dir, "summary.json",
-                                report_summary_json(run, outcome, rate));
+    /* What counts is saved: no reason for an end with 4. */
+    if (pt_rundir_write_json(run->dir, "summary.json",
+                             report_summary_json(run, outcome, rate)) != PT_OK)
+        pt_error_warn("there will be no summary.json");
 }

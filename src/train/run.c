@@ -330,11 +330,8 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY_GOTO(done, begin(run, wire));
     status = loop(run);
     fill_result(run);
-    if (status == PT_OK || status == PT_STOPPED) {
-        pt_status_t reported = run->root ? report_summary(run, status) : PT_OK;
-        reported = pt_comm_agree(run->trainer.mesh.world, reported, false);
-        status = reported == PT_OK ? status : reported;
-    }
+    if (run->root && (status == PT_OK || status == PT_STOPPED))
+        report_summary(run, status);
 done:
     write_status(run, status);
     pt_rundir_close(run->dir);

@@ -49,8 +49,9 @@ typedef struct run {
     double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
     double step_sec;                                /* expected: smoothed */
     double save_secs[SAVES_KEPT]; /* of the last saves, also of earlier starts, newest first; 0: none */
-    int64_t failures;                               /* saves in a row that failed */
-    double save_clock;         /* when one was last tried, or the loop began */
+    int64_t metrics_failures; /* lines in a row that could not be written */
+    int64_t failures;         /* saves in a row that failed */
+    double save_clock;        /* when one was last tried, or the loop began */
     double loss;
     double *validation_loss; /* of the last time: data.path, then each of data.validation */
     double peak_flops;       /* of all ranks: measured matrix products */
@@ -149,7 +150,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome,
                             double tokens_per_sec);
 /* Warns where a step sent or a class took something else than was planned. */
 void report_plan_differences(const run_t *run);
-/* Stable lines at the end, and summary.json. */
-pt_status_t report_summary(run_t *run, pt_status_t outcome);
+/* Stable lines at the end, and summary.json; that this cannot be written is a warning. */
+void report_summary(run_t *run, pt_status_t outcome);
 
 #endif
