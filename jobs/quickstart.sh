@@ -111,28 +111,30 @@ train() { # RANKS, in the background: sets job
     job=$!
 }
 
-finish() { # -> exit code of the job
-    local code=0
+# The run's own code: mpiexec may answer 0 for a run that it passed a signal on to.
+finish() { # -> code in status.json; that of mpiexec where there is none
+    local code=0 told
     wait "$job" || code=$?
     job=
-    return $code
+    told=$(sed -n 's/^ *"code": \([0-9]*\),$/\1/p' "$run/status.json" 2>/dev/null)
+    return "${told:-$code}"
 }
 
 train_and_stop() {
-    say "4/6 train on $ranks ranks, and stop after step $stop by SIGTERM, as a batch system would"
+    say "4/6 train on $ranks ranks, and stop after step $stop by SIGUSR1, as a batch system would"
     rm -rf "$run"
     train "$ranks"
     local code=0
     while kill -0 "$job" 2>/dev/null && [ "$(steps_done)" -lt "$stop" ]; do sleep 0.2; done
-    if kill -TERM "$job" 2>/dev/null; then echo "    (SIGTERM sent)"; fi
+    if kill -USR1 "$job" 2>/dev/null; then echo "    (SIGUSR1 sent)"; fi
     finish || code=$?
-    echo "    exit code $code, and in $run/status.json:"
+    echo "    code $code, in $run/status.json:"
     sed 's/^/    /' "$run/status.json" || fail "training did not begin: see above"
     echo
     case $code in
     75) ;;
     0) fail "it finished before step $stop: take a smaller STOP=$stop" ;;
-    *) fail "training failed with exit code $code: see above; the codes: build/penta --help" ;;
+    *) fail "training failed with code $code: see above; the codes: build/penta --help" ;;
     esac
 }
 
@@ -141,7 +143,7 @@ resume() {
     say "5/6 resume on $fewer ranks: the same command finds the newest checkpoint"
     train "$fewer"
     finish || code=$?
-    [ $code -eq 0 ] || fail "the resumed run ended with exit code $code: see above"
+    [ $code -eq 0 ] || fail "the resumed run ended with code $code: see above"
 }
 
 use() {
