@@ -33,29 +33,27 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
     }
 }
 
-/* Bytes of the UTF-8 character at `text`, its number in *code; 1 and 0 if there is none (RFC 3629). */
-static size_t take_character(const unsigned char *text, uint32_t *code)
+/* Bytes of the UTF-8 character at the start, its number in *code; 0: none begins there (RFC 3629). */
+static size_t take_character(const char *text, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = text[0] < 0x80         ? 1
-                    : text[0] >> 5 == 0x06 ? 2
-                    : text[0] >> 4 == 0x0e ? 3
-                    : text[0] >> 3 == 0x1e ? 4
-                                           : 0;
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t length = bytes[0] < 0x80         ? 1
+                    : bytes[0] >> 5 == 0x06 ? 2
+                    : bytes[0] >> 4 == 0x0e ? 3
+                    : bytes[0] >> 3 == 0x1e ? 4
+                                            : 0;
 
-    *code = length == 1 ? text[0] : text[0] & (0x7fu >> length);
+    if (length == 0 || length > left)
+        return 0;
+    *code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
-        if (text[i] >> 6 != 2)
-            length = 0;
-        else
-            *code = *code << 6 | (text[i] & 0x3f);
+        if (bytes[i] >> 6 != 2)
+            return 0;
+        *code = *code << 6 | (bytes[i] & 0x3f);
     }
-    if (length == 0 || *code < least[length] || *code > 0x10ffff ||
-        (*code >= 0xd800 && *code < 0xe000)) {
-        *code = 0;
-        return 1;
-    }
-    return length;
+    bool is_surrogate = *code >= 0xd800 && *code < 0xe000;
+    return *code < least[length] || *code > 0x10ffff || is_surrogate ? 0 : length;
 }
 
 /* Control characters C0 and C1, and those that turn the direction of the line. */
@@ -71,43 +69,22 @@ void pt_text_printable(char *text)
     uint32_t code;
 
     while (*text) {
-        size_t length = take_character((const unsigned char *)text, &code);
+        size_t length = take_character(text, 4, &code); /* the NUL ends it, too */
 
-        if (is_obeyed(code))
-            memset(text, '?', length);
-        text += length;
+        if (length == 0 || is_obeyed(code))
+            memset(text, '?', length > 0 ? length : 1);
+        text += length > 0 ? length : 1;
     }
-}
-
-/* Bytes of the character at the start; 0: no character begins there (RFC 3629). */
-static size_t character(const unsigned char *bytes, size_t left)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t length = bytes[0] < 0x80         ? 1
-                    : bytes[0] >> 5 == 0x06 ? 2
-                    : bytes[0] >> 4 == 0x0e ? 3
-                    : bytes[0] >> 3 == 0x1e ? 4
-                                            : 0;
-    uint32_t code = length == 1 ? bytes[0] : bytes[0] & (0x7fu >> length);
-
-    if (length == 0 || length > left)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if (bytes[i] >> 6 != 2)
-            return 0;
-        code = code << 6 | (bytes[i] & 0x3f);
-    }
-    bool is_surrogate = code >= 0xd800 && code < 0xe000;
-    return code < least[length] || code > 0x10ffff || is_surrogate ? 0 : length;
 }
 
 size_t pt_text_utf8(const char *bytes, size_t length, char *out)
 {
     static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
     size_t kept = 0;
+    uint32_t code;
 
     for (size_t i = 0; i < length;) {
-        size_t count = character((const unsigned char *)bytes + i, length - i);
+        size_t count = take_character(bytes + i, length - i, &code);
 
         if (count > 0)
             memcpy(out + kept, bytes + i, count);
