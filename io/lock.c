@@ -145,23 +145,42 @@ static pt_status_t make_again(pt_lock_t *lock, bool *made)
     pt_log_all(PT_LOG_WARN,
                "%s: removed while the run was at work; made again, the run goes on",
                lock->path);
-    return write_lock(lock);
+    pt_status_t status = write_lock(lock);
+    if (status != PT_OK)
+        (void)unlink(lock->path); /* half a lock would be taken for another run's */
+    return status;
 }
 
-static pt_status_t say_taken(const pt_lock_t *lock)
+static pt_status_t say_taken(const pt_lock_t *lock, const owner_t *owner)
 {
-    owner_t owner = {.host = "unknown"};
-    int fd = open(lock->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd >= 0) {
-        (void)read_lock(fd, &owner);
-        close(fd);
-    }
     return PT_FAIL(
         PT_CONFIG,
         "%s: another run (host %s, process %ld) has taken over this directory; "
         "this one ends without publishing anything more",
-        lock->directory, owner.host, owner.pid);
+        lock->directory, owner->host, owner->pid);
+}
+
+/* There is a lock of that name, and by our descriptor it is not ours: whose is it? An answer that the file system
+ * denies (EIO, ESTALE) is none. */
+static pt_status_t look_again(pt_lock_t *lock)
+{
+    owner_t owner = {.host = "unknown"};
+    char byte;
+    int fd = open(lock->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int error = fd < 0 ? errno : pread(fd, &byte, 1, 0) < 0 ? errno : 0;
+
+    if (error == 0 && read_lock(fd, &owner) && owner.id == lock->id) {
+        close(lock->fd); /* stale: the file is still ours */
+        lock->fd = fd;
+        (void)flock(fd, LOCK_EX | LOCK_NB);
+        return PT_OK;
+    }
+    if (fd >= 0)
+        close(fd);
+    PT_CHECK(error == 0 || error == ELOOP || error == ENXIO || error == EISDIR, PT_IO,
+             "%s: cannot be read, so it is not known who owns the directory: %s",
+             lock->path, strerror(error));
+    return say_taken(lock, &owner);
 }
 
 pt_status_t pt_lock_check(pt_lock_t *lock)
@@ -177,7 +196,7 @@ pt_status_t pt_lock_check(pt_lock_t *lock)
              lock->path, strerror(error));
     if (error != 0)
         PT_TRY(make_again(lock, &made));
-    return made ? PT_OK : say_taken(lock);
+    return made ? PT_OK : look_again(lock);
 }
 
 /* ---- taking it ------------------------------------------------------------------------------ */
