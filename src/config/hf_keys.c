@@ -43,11 +43,11 @@ static const hf_key_t *find(const pt_hf_t *hf, const char *name)
 /* A value as in the file, for messages; returns buffer. */
 static const char *show(const json_t *value, char *buffer, size_t size)
 {
-    char text[64];
-    size_t length =
-        json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY | JSON_COMPACT);
+    char text[64] = ""; /* of what is longer jansson writes the pieces that fit */
+    size_t room = sizeof text - sizeof "...";
 
-    text[length < sizeof text - 1 ? length : sizeof text - 1] = '\0';
+    if (json_dumpb(value, text, room, JSON_ENCODE_ANY | JSON_COMPACT) > room)
+        memcpy(text + strlen(text), "...", sizeof "...");
     pt_show(text, buffer, size);
     return buffer;
 }
