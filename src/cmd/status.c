@@ -68,7 +68,10 @@ static double seconds_since(const char *iso)
 {
     struct tm tm = {0};
     const char *end = strptime(iso, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    return end && *end == '\0' ? pt_clock_wall() - (double)timegm(&tm) : -1;
+    if (!end || *end != '\0')
+        return -1;
+    double sec = pt_clock_wall() - (double)timegm(&tm);
+    return sec > 0 ? sec : 0; /* the clock of the run's host may be ahead */
 }
 
 static pt_status_t read_status(state_t *state)
@@ -247,8 +250,8 @@ static json_t *or_null(json_t *value)
 static void print_json(const state_t *state)
 {
     double left = seconds_left(state);
-    json_t *lock = json_string(state->lock), *out = json_object();
-    json_object_set_new(out, "directory", json_string(state->directory));
+    json_t *lock = pt_json_text(state->lock), *out = json_object();
+    json_object_set_new(out, "directory", pt_json_text(state->directory));
     json_object_set_new(out, "state", json_string(state->word));
     json_object_set_new(out, "advice", json_string(state->advice));
     json_object_set_new(out, "status", or_null(state->status));
