@@ -172,12 +172,12 @@ pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
     return write_waiting(metrics);
 }
 
-void pt_metrics_close(pt_metrics_t *metrics)
+void pt_metrics_close(pt_metrics_t *metrics, bool ours)
 {
     if (metrics->fd < 0)
         return;
     pt_error_t record = *pt_error_last();
-    if (metrics->waiting_lines > 0 && write_waiting(metrics) != PT_OK)
+    if (metrics->waiting_lines > 0 && (!ours || write_waiting(metrics) != PT_OK))
         metrics->missing += metrics->waiting_lines;
     pt_error_set(&record);
     if (metrics->missing > 0)

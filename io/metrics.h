@@ -24,7 +24,7 @@ pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
 /* One write, of the lines that wait and this one: all are written or, when it fails, none, and they wait for the
  * next call. */
 pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object);
-/* Writes what waits; a warning where lines are missing. */
-void pt_metrics_close(pt_metrics_t *metrics);
+/* Writes what waits, if the directory is still `ours`; a warning where lines are missing. */
+void pt_metrics_close(pt_metrics_t *metrics, bool ours);
 
 #endif

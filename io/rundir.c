@@ -112,11 +112,12 @@ void pt_rundir_close(pt_rundir_t *dir)
 {
     if (!dir)
         return;
-    pt_metrics_close(&dir->metrics);
     pt_error_t record = *pt_error_last();
-    if (dir->lock.fd >= 0 && pt_lock_check(&dir->lock) == PT_OK)
-        pt_status_release(dir->path);
+    bool ours = dir->lock.fd >= 0 && pt_lock_check(&dir->lock) == PT_OK;
     pt_error_set(&record);
+    pt_metrics_close(&dir->metrics, ours);
+    if (ours)
+        pt_status_release(dir->path);
     pt_lock_release(&dir->lock);
     pt_free(dir->checkpoints);
     pt_free(dir->path);

@@ -100,7 +100,7 @@ void pt_status_reserve(const char *directory)
 
     if (!reserve_name(directory, path))
         return;
-    int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return;
     memset(text, ' ', sizeof text);
@@ -127,7 +127,7 @@ static bool write_reserve(const char *directory, const char *to, const char *tex
 
     if (!reserve_name(directory, path))
         return false;
-    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return false;
     bool done = pwrite(fd, text, (size_t)length, 0) == length &&

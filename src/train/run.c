@@ -80,6 +80,11 @@ static pt_status_t check_owner(run_t *run)
     pt_status_t ours = PT_OK;
     if (run->root && !run_is_owner(run))
         ours = pt_rundir_check_owner(run->dir);
+    if (ours == PT_OK && run->lost) /* and the other one has ended since */
+        ours = PT_FAIL(PT_CONFIG,
+                       "%s: another run has taken over this directory meanwhile; this "
+                       "one ends without publishing anything more",
+                       run->config->run.dir);
     return pt_comm_agree(run->trainer.mesh.world, ours, false);
 }
 
@@ -305,11 +310,11 @@ static bool has_directory(run_t *run)
 static void write_status(run_t *run, pt_status_t status)
 {
     const pt_error_t *error = pt_error_last();
-    pt_run_status_t what = run_status(run);
     bool speaks =
         pt_log_rank() == 0 ? has_directory(run) : run->opened && pt_error_is_fatal();
     if (!speaks)
         return;
+    pt_run_status_t what = run_status(run); /* with what has_directory found */
     what.status = status;
     what.message = error->status ? error->text : run->why;
     what.reason = error->status == PT_OK ? stop_reason_word(run) : NULL;
@@ -333,6 +338,7 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     if (run->root && (status == PT_OK || status == PT_STOPPED))
         report_summary(run, status);
 done:
+    pt_stop_set_last_words("", ""); /* it has its own now */
     write_status(run, status);
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
