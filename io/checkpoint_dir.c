@@ -249,9 +249,11 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                     "%d times in a row: is checkpoint.keep of that run too small?",
                     directory, LIST_TRIES);
     PT_CHECK_COMMON(outcome == TAKEN || count == 0, PT_IO,
-                    "%s: none of its %d checkpoints can be taken (see the warnings "
-                    "above); %s",
-                    directory, count, advice ? advice : "");
+                    "%s: none of its %d checkpoints can be taken%s%s", directory, count,
+                    advice ? " (see the warnings above); "
+                           : ": they are damaged, or hold another step than their "
+                             "names say",
+                    advice ? advice : "");
     return PT_OK;
 }
 

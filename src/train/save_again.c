@@ -33,9 +33,7 @@ typedef struct waiting {
 static waiting_t begin_waiting(const run_t *run)
 {
     double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
-    waiting_t w = {.deadline = now + patience_sec,
-                   .heard = pt_stop_requested(),
-                   .hopeless = is_hopeless()};
+    waiting_t w = {.deadline = now + patience_sec, .heard = pt_stop_requested()};
     if (limit > 0)
         w.deadline = fmin(w.deadline, run->start_sec + limit);
     return w;
@@ -68,6 +66,7 @@ static pt_status_t try_again(run_t *run)
     double pause = first_pause_sec;
     for (int64_t failed = 1;; failed++) {
         bool again;
+        w.hopeless = is_hopeless(); /* a full disk may turn into a quota */
         if (!w.hopeless && is_worth_a_warning(failed))
             pt_log_root(PT_LOG_WARN,
                         "a save that counts failed, it is tried again for up to %s: %s",

@@ -20,7 +20,7 @@ static pt_status_t publish(run_t *run)
     pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
     if (ours == PT_OK && run->root)
         ours = pt_rundir_restore(run->dir);
-    PT_TRY(pt_comm_agree(t->mesh.world, ours, false));
+    PT_TRY(pt_comm_agree(t->mesh.world, ours, true)); /* whoever saves tells */
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;
