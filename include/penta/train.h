@@ -171,10 +171,8 @@ void pt_stop_set_exit_code(int code);
 void pt_stop_set_last_words(const char *path, const char *text);
 /* From here on signals do not end the process. */
 void pt_stop_enter_loop(void);
-void pt_stop_request(void);
 int pt_stop_requested(void); /* number of requests */
 /* The first signal, and when it came in seconds since 1970; false: none came. */
 bool pt_stop_heard(int *signal_number, double *wall);
-void pt_stop_clear(void);
 
 #endif

@@ -160,12 +160,6 @@ void pt_stop_enter_loop(void)
         (void)alarm(0);
 }
 
-void pt_stop_request(void)
-{
-    if (requests == 0)
-        requests = 1;
-}
-
 int pt_stop_requested(void)
 {
     return requests;
@@ -176,10 +170,4 @@ bool pt_stop_heard(int *signal_number, double *wall)
     *signal_number = first_signal;
     *wall = (double)first_time.tv_sec;
     return first_signal != 0;
-}
-
-void pt_stop_clear(void)
-{
-    requests = first_signal = in_loop = 0;
-    exit_code = pt_status_exit_code(PT_ABORTED);
 }

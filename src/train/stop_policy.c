@@ -112,10 +112,7 @@ static void explain_signal(const run_t *run, pt_text_t *text)
     int number;
     double wall;
     char time[32];
-    if (!pt_stop_heard(&number, &wall)) {
-        pt_text_add(text, "stopped by a request of the program");
-        return;
-    }
+    (void)pt_stop_heard(&number, &wall);
     pt_text_add(text, "stopped by %s, heard at %s on rank %d (host %s)%s",
                 signal_name(number), pt_clock_iso_at(wall, time, sizeof time),
                 pt_log_rank(), pt_log_host(),
