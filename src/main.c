@@ -34,36 +34,6 @@ static int finish(pt_status_t status, pt_wire_t *wire)
     return pt_status_exit_code(status);
 }
 
-static int run_parallel(const pt_command_t *command, int argc, char **argv)
-{
-    int rank, size, provided;
-    pt_wire_t *wire = NULL;
-    MPI_Comm world = MPI_COMM_WORLD;
-    if (limits_before_mpi() != PT_OK)
-        return finish(PT_MEMORY, NULL);
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    limits_after_mpi();
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &size);
-    pt_status_t status = pt_wire_check_launch(size);
-    if (status !=
-        PT_OK) { /* still with the rank of the launcher, as only one has to speak */
-        int code = finish(status, NULL);
-        MPI_Finalize();
-        return code;
-    }
-    tell_log(rank, size);
-    pt_fault_announce();
-    status = pt_wire_open_mpi(&world, &wire);
-    if (status == PT_OK)
-        status = command->run(argc - 1, argv + 1, wire);
-    int code = finish(status, wire);
-    if (wire == NULL)
-        MPI_Abort(world, code); /* other ranks may have theirs */
-    MPI_Finalize();
-    return code;
-}
-
 /* ---- signals, and the beginning ----------------------------------------------------------------- */
 
 static bool hangup_is_ignored; /* by nohup, say */
@@ -103,6 +73,43 @@ static void leave(int exit_code)
     _exit(exit_code);
 }
 
+static void hear_signals(const char *command)
+{
+    if (strcmp(command, "train") == 0)
+        pt_stop_install(leave, hangup_is_ignored);
+}
+
+static int run_parallel(const pt_command_t *command, int argc, char **argv)
+{
+    int rank, size, provided;
+    pt_wire_t *wire = NULL;
+    MPI_Comm world = MPI_COMM_WORLD;
+    if (limits_before_mpi() != PT_OK)
+        return finish(PT_MEMORY, NULL);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
+    limits_after_mpi();
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
+    pt_status_t status = pt_wire_check_launch(size);
+    if (status !=
+        PT_OK) { /* still with the rank of the launcher, as only one has to speak */
+        int code = finish(status, NULL);
+        MPI_Finalize();
+        return code;
+    }
+    tell_log(rank, size);
+    pt_fault_announce();
+    status = pt_wire_open_mpi(&world, &wire);
+    if (status == PT_OK)
+        status = command->run(argc - 1, argv + 1, wire);
+    int code = finish(status, wire);
+    if (wire == NULL)
+        MPI_Abort(world, code); /* other ranks may have theirs */
+    MPI_Finalize();
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     pt_status_t status;
@@ -116,8 +123,7 @@ int main(int argc, char **argv)
         return finish(status, NULL);
     tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */
     find_launcher();
-    if (strcmp(argv[1], "train") == 0)
-        pt_stop_install(leave, hangup_is_ignored);
+    hear_signals(argv[1]);
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || pt_fault_init() != PT_OK)
         return finish(PT_CONFIG, NULL);
