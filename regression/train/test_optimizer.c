@@ -68,6 +68,12 @@ static void test_wsd_default(void)
                near(pt_learning_rate(config, 100, 95), 0.005) &&
                near(pt_learning_rate(config, 100, 100), 0.002),
            "wsd falls over the last tenth");
+    /* Given more steps than the schedule of the first start, and a warm-up as long as these. */
+    config->train.warmup = 50;
+    tap_ok(near(pt_learning_rate(config, 4, 2), 0.004) &&
+               near(pt_learning_rate(config, 4, 4), 0.008) &&
+               near(pt_learning_rate(config, 4, 5), 0.002),
+           "warm-up ends with the schedule");
     pt_free(config);
 }
 
