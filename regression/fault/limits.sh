@@ -63,9 +63,10 @@ answers() { # NAME COMMAND...: 0, or 3 and one message with a limit
     tap_result $status "$name"
 }
 advised() { sed -n "s/.*ulimit $1 \([0-9]*\) or more.*/\1/p" err | head -n 1; }
-for value in 160000 200000 250000 300000 350000 400000 450000 500000 600000; do
+for value in 160000 200000 250000 300000 350000 400000 450000 500000 600000 650000 750000 850000; do
     answers "addresses: $value KiB" within -v $value train 1
     answers "addresses: $value KiB, 3 ranks" within -v $value train 3
+    rm -rf run # of another model
     # shellcheck disable=SC2086
     answers "addresses: $value KiB, larger, 2 threads" within -v $value train 1 $large run.threads=2
     rm -rf run

@@ -262,8 +262,11 @@ bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
     *out = (pt_memory_share_t){.bytes = INT64_MAX};
     if (available != INT64_MAX)
         out->bytes = (int64_t)((1 - kept_for_others) * (double)available) / processes;
-    if (limit && left - kept < out->bytes) {
+    bool host_has_it = bytes <= out->bytes; /* else the limit is the smaller obstacle */
+    bool limited = limit && left - kept < out->bytes;
+    if (limited)
         out->bytes = left > kept ? left - kept : 0;
+    if (limited && host_has_it) {
         snprintf(out->reason, sizeof out->reason, "and ulimit %s leaves a process %s",
                  limit->flag, pt_text_bytes(out->bytes, text, sizeof text));
         advise(limit, add(add(used, kept), bytes), out->remedy, sizeof out->remedy);

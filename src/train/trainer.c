@@ -255,8 +255,10 @@ static pt_status_t count(pt_trainer_t *t)
 {
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         pt_arena_init(&t->arena[c], (pt_memory_class_t)c, class_memory[c]);
-    PT_TRY(layout(t));
-    return pt_train_check_memory(t);
+    /* A plan saves nothing, so this may be addresses that no limit of a process counts. */
+    if (t->device->dry)
+        t->arena[PT_CLASS_SNAPSHOT].memory = PT_MEMORY_DEVICE;
+    return layout(t);
 }
 
 static pt_status_t place(pt_trainer_t *t)
@@ -331,6 +333,9 @@ pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY_GOTO(fail, check_same_data(out));
     if (kind == PT_TRAINER_RUN)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
+    /* After that look: of a model that is another one it matters little whether it fits. */
+    PT_TRY_GOTO(fail, pt_comm_agree(pt_engine_world(out->engine),
+                                    pt_train_check_memory(out), quiet));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
     return PT_OK;
 fail:

@@ -15,7 +15,7 @@ struct pt_event {
     char unused; /* all work is done already */
 };
 
-enum { PAGE = 4096, BLAS_BUFFER = 128 << 20 };
+enum { PAGE = 4096, BLAS_BUFFER = 128 << 20, MAPPED_BUFFERS = 64 };
 
 /* Pages are touched here, so that no step meets a page fault. */
 static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
@@ -186,7 +186,7 @@ static pt_status_t choose_level(const char *wanted, pt_device_t *device)
 }
 
 /* OpenBLAS maps a buffer for each thread at its first work, and tries for ever where that fails: there is
- * to be memory for all of them, and the first is taken now, so that later counts see it. */
+ * to be memory for all of them, and they are mapped now, so that later counts see them. */
 static pt_status_t make_blas_buffers(int threads)
 {
     void *(*take)(int);
@@ -199,7 +199,12 @@ static pt_status_t make_blas_buffers(int threads)
         return PT_OK;
     bytes += (threads - 1) * pt_thread_stack_bytes();
     PT_TRY(pt_process_memory_check(bytes, "the buffers of OpenBLAS"));
-    give(take(0));
+    void *buffers[MAPPED_BUFFERS];
+    int mapped = threads < MAPPED_BUFFERS ? threads : MAPPED_BUFFERS;
+    for (int i = 0; i < mapped; i++)
+        buffers[i] = take(0);
+    for (int i = 0; i < mapped; i++)
+        give(buffers[i]);
     return PT_OK;
 }
 
