@@ -175,8 +175,17 @@ static pt_status_t look_again(pt_lock_t *lock)
         (void)flock(fd, LOCK_EX | LOCK_NB);
         return PT_OK;
     }
+    bool is_lock = error != 0 || read_lock(fd, &owner);
     if (fd >= 0)
         close(fd);
+    if (!is_lock &&
+        is_current(lock)) { /* emptied or written over by hand, and still held */
+        pt_log_all(PT_LOG_WARN,
+                   "%s: overwritten while the run was at work; made again, "
+                   "the run goes on",
+                   lock->path);
+        return write_lock(lock);
+    }
     PT_CHECK(error == 0 || error == ELOOP || error == ENXIO || error == EISDIR, PT_IO,
              "%s: cannot be read, so it is not known who owns the directory: %s",
              lock->path, strerror(error));

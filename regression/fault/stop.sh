@@ -152,8 +152,9 @@ tap_ok "taken over: none left" none_left
 
 # ---- Before the loop ----
 # From the moment on when the process can hear it, a signal is heard: it never just kills.
-hears() { # PID: is SIGTERM held or handled?
+hears() { # PID: is it penta, not yet the shell that becomes it, and SIGTERM held or handled?
     local mask
+    [ "/proc/$1/exe" -ef "$PENTA" ] || return 1
     for mask in $(sed -n 's/^Sig\(Blk\|Cgt\):[[:space:]]*//p' "/proc/$1/status" 2>/dev/null); do
         if ((0x$mask >> 14 & 1)); then return 0; fi
     done
@@ -245,5 +246,28 @@ tap_ok "SIGHUP under nohup: it stays" kill -0 $job
 kill -XCPU $job
 end_run 20
 stopped_by SIGXCPU signal "SIGXCPU, $heard 0"
+
+# ---- Without a launcher: MPICH has a handler of SIGUSR1 of its own, which looks for one ----
+for signal in USR1 USR2 TERM; do
+    rm -rf run
+    # shellcheck disable=SC2086 # words
+    "$PENTA" train $base >out 2>err </dev/null &
+    job=$!
+    tap_ok "alone, $signal: a run begins" wait_for 20 has_step 3
+    kill -$signal "$job"
+    end_run 20
+    tap_ok "alone, $signal: 75" test $status -eq 75
+    tap_ok "alone, $signal: says so" field_has message "SIG$signal"
+done
+
+# ---- A lock that is no lock any more ----
+rm -rf run
+begin_run
+tap_ok "lock overwritten: a run begins" wait_for 20 has_step 3
+: >run/run.lock
+tap_ok "lock overwritten: made again" wait_for 10 grep -q ' warning: .*run.lock: overwritten' err
+kill -USR1 "$job"
+end_run 20
+tap_ok "lock overwritten: the run goes on and saves" field_is code 75
 
 tap_done
