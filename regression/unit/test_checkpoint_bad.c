@@ -51,7 +51,7 @@ static pt_status_t try_file(const char *path, bool *right)
         }
         status =
             pt_checkpoint_read(reader, t, PT_F64, start, small_tensors[i].shape, x);
-        for (int64_t k = 0; k < small_elements(i); k++)
+        for (int64_t k = 0; status == PT_OK && k < small_elements(i); k++)
             *right = *right && x[k] == small_value(i, k);
     }
     if (status == PT_OK)
