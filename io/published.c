@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 pt_status_t pt_published_write(const char *path, int64_t step)
@@ -17,20 +18,28 @@ pt_status_t pt_published_write(const char *path, int64_t step)
     return pt_file_write(path, text);
 }
 
-static int64_t read_step(const char *path, const char *key)
+json_t *pt_json_read(const char *path)
 {
-    /* Not to wait for a writer, should the name be that of a pipe. */
+    struct stat info;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    int64_t step = -1;
 
     if (fd < 0)
-        return step;
-    json_t *object = json_loadfd(fd, 0, NULL);
+        return NULL;
+    json_t *object = fstat(fd, &info) == 0 && S_ISREG(info.st_mode)
+                         ? json_loadfd(fd, 0, NULL)
+                         : NULL;
+    close(fd);
+    return object;
+}
+
+static int64_t read_step(const char *path, const char *key)
+{
+    json_t *object = pt_json_read(path);
+    int64_t step = -1;
     const json_t *value = json_object_get(object, key);
     if (json_is_integer(value) && json_integer_value(value) >= 0)
         step = json_integer_value(value);
     json_decref(object);
-    close(fd);
     return step;
 }
 

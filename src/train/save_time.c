@@ -2,13 +2,8 @@
 #include "penta/log.h"
 #include "src/train/run.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { TIMING_BYTES = 4096 };
 
 static double state_bytes(const run_t *run)
 {
@@ -39,26 +34,11 @@ double save_time_reserve(const run_t *run, double limit_sec)
                 most_of_limit * limit_sec);
 }
 
-/* An object of a small regular file; NULL: none. */
-static json_t *read_object(const char *path)
-{
-    char text[TIMING_BYTES];
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return NULL;
-    ssize_t length = fstat(fd, &info) == 0 && S_ISREG(info.st_mode)
-                         ? read(fd, text, sizeof text)
-                         : 0;
-    close(fd);
-    return length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
-}
-
 void save_time_load(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 16];
     snprintf(path, sizeof path, "%s/timing.json", run->config->run.dir);
-    json_t *object = read_object(path);
+    json_t *object = pt_json_read(path);
     const json_t *list = json_object_get(object, "save_sec");
     double bytes = json_number_value(json_object_get(object, "state_bytes"));
     for (size_t i = 0; i < SAVES_KEPT && bytes == state_bytes(run); i++) {
