@@ -21,6 +21,7 @@ void limits_take(void)
     const rlim_t enough = 8 << 20;
 
     signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
+    signal(SIGPIPE, SIG_IGN); /* the same for a pipe that nobody reads, EPIPE */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);

@@ -28,7 +28,7 @@ bool pt_cmd_is_answered(int argc, char **argv, pt_status_t *status);
 /* The same for --help or -h anywhere behind a command. */
 bool pt_cmd_is_helped(const pt_command_t *command, int argc, char **argv,
                       pt_status_t *status);
-/* `status`, or IO when what was to be printed is lost. */
+/* `status`, or IO when what was to be printed is lost; not when its reader left (penta plan | head). */
 pt_status_t pt_cmd_check_output(pt_status_t status);
 
 /* The configuration of a command: [CONF] section.key=value …, gathered on rank 0, broadcast, parsed by

@@ -48,6 +48,16 @@ for words in --help --man --template --version plan "train --help"; do
     tap_fails "$words: output that is lost is a failure" 4 \
         sh -c 'exec "$0" "$@" >/dev/full' "$PENTA" $words
 done
+# What has read enough goes away, as `head -1` does.
+left() { # ARGUMENT...: writes into a pipe that nobody reads; its errors are in errors
+    { sleep 0.2; "$PENTA" "$@" 2>errors; echo $? >code; } | true
+    [ "$(cat code)" -eq 0 ] && [ ! -s errors ]
+}
+for words in --help --man --template --version plan "plan --json" "train --help" "sample -h"; do
+    # shellcheck disable=SC2086 # words
+    tap_ok "$words: a reader that goes away is no failure" left $words
+done
+tap_fails "no mistake is hidden by it" 2 sh -c '{ sleep 0.2; "$0" plan train.lrr=1 2>errors; echo $? >code; } | true; exit $(cat code)' "$PENTA"
 tap_fails "an unknown command is a usage error" 2 "$PENTA" trian
 "$PENTA" trian 2>errors
 tap_ok "... that names the nearest" grep -q 'maybe: train?' errors

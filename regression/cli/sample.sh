@@ -128,6 +128,14 @@ if command -v script >/dev/null; then
     tap_ok "a file gets the bytes a model chose" has_escapes file
     tap_fails "a terminal no control bytes" 1 has_escapes terminal
 fi
+# Whoever reads may have enough of a text that would take hours.
+enough() { # ARGUMENT...
+    { timeout 20 "$PENTA" sample run.dir=run run.log_level=warn "$@" 2>errors; echo $? >code; } | head -c 30 >a
+    [ "$(cat code)" -eq 0 ] && [ ! -s errors ] && [ "$(wc -c <a)" -eq 30 ]
+}
+tap_ok "a reader who goes away ends a text" enough sample.prompt=q sample.tokens=100000000
+tap_ok "... and texts" enough sample.prompt=q sample.tokens=40 sample.count=60000 sample.batch=1
+tap_ok "... as JSON" enough sample.prompt=q sample.tokens=40 sample.count=60000 sample.batch=1 --json
 tap_fails "no file of prompts" 2 sample run.dir=run sample.prompt_file=nowhere
 : >empty
 tap_fails "an empty one" 2 sample run.dir=run sample.prompt_file=empty

@@ -22,7 +22,7 @@ static bool is_help(const char *word)
 pt_status_t pt_cmd_check_output(pt_status_t status)
 {
     bool lost = fflush(stdout) != 0 || ferror(stdout);
-    if (status == PT_OK && lost)
+    if (status == PT_OK && lost && !pt_output_is_unread())
         return PT_FAIL_COMMON(PT_IO, "standard output cannot be written");
     return status;
 }

@@ -1,18 +1,34 @@
 #include "penta/alloc.h"
 #include "penta/text.h"
+#include "src/cmd/private.h"
 #include "src/cmd/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Asked, not remembered: of the writes inside of stdio the one that failed leaves no errno. */
+bool pt_output_is_unread(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) &&
+           !isatty(STDOUT_FILENO);
+}
+
 static pt_status_t check(bool written)
 {
-    PT_CHECK_COMMON(written && fflush(stdout) == 0, PT_IO,
-                    "standard output cannot be written: %s", strerror(errno));
-    return PT_OK;
+    int error = written && fflush(stdout) == 0 ? 0 : errno;
+
+    if (error == 0)
+        return PT_OK;
+    if (pt_output_is_unread())
+        return PT_STOPPED;
+    return PT_FAIL_COMMON(PT_IO, "standard output cannot be written: %s",
+                          strerror(error));
 }
 
 /* A model may choose any byte, and a terminal would obey some: ESC for one. Files get what was chosen. */

@@ -73,7 +73,9 @@ static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire, bool json)
                 pt_generator_path(opening.generator),
                 pt_generator_step(opening.generator),
                 pt_generator_loss(opening.generator));
-    PT_TRY_GOTO(done, pt_texts_make(config, &prompts, opening.generator, &output));
+    status = pt_texts_make(config, &prompts, opening.generator, &output);
+    if (status == PT_STOPPED) /* whoever read the texts has enough */
+        status = PT_OK;
 done:
     pt_generator_destroy(opening.generator);
     pt_prompts_free(&prompts);

@@ -74,7 +74,7 @@ void pt_prompts_free(pt_prompts_t *prompts);
 /* What becomes of a text. One: stdout gets the prompt and the bytes that follow as they
  * come, nothing else. Several: whole texts, in the order of prompts, below a line
  * "==> prompt P, text T <==". json: an array of {"prompt": …, "text": what follows}, bytes that are not
- * UTF-8 replaced by U+FFFD. Fails: IO (common). */
+ * UTF-8 replaced by U+FFFD. STOPPED: nobody reads any more, nothing went wrong. Fails: IO (common). */
 typedef struct pt_output {
     bool json, several;
     int64_t written; /* texts */
@@ -87,7 +87,7 @@ pt_status_t pt_output_end(const pt_output_t *output);
 
 /* ---- texts.c ------------------------------------------------------------------------------ */
 
-/* Continues each prompt sample.count times, sample.batch texts at a time. */
+/* Continues each prompt sample.count times, sample.batch texts at a time. STOPPED as above. */
 pt_status_t pt_texts_make(const pt_config_t *config, const pt_prompts_t *prompts,
                           pt_generator_t *generator, pt_output_t *output);
 
