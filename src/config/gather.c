@@ -10,6 +10,7 @@
  * itself a gathered text. */
 #include "src/config/private.h"
 #include "penta/alloc.h"
+#include "penta/log.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -151,8 +152,7 @@ static bool option_of(const char *variable, size_t length, char *dotted, size_t 
 {
     char *cut;
 
-    if (length <= 6 || length >= size || strncasecmp(variable, "PENTA", 5) != 0 ||
-        !strchr("_.-", variable[5]))
+    if (length >= size)
         return false;
     snprintf(dotted, size, "%.*s", (int)length - 6, variable + 6);
     for (char *c = dotted; *c; c++)
@@ -163,32 +163,85 @@ static bool option_of(const char *variable, size_t length, char *dotted, size_t 
     return cut != NULL;
 }
 
-/* Variables that look like options but are none. Others that begin with PENTA_ are not ours to
- * judge: PENTA_FAULT, PENTA_TEST_…, or what a site sets. */
-static pt_status_t check_variable(const char *variable)
+/* Variables that begin like options and mean something else: to main, to scripts and tests, or to a site
+ * that installs Penta as a module. With them go all of PENTA_TEST_. */
+static const char *const other_variables[] = {
+    "PENTA_FAULT",   "PENTA_HOME", "PENTA_SRCDIR", "PENTA_BUILDDIR",
+    "PENTA_VERSION", "PENTA_PERF", "PENTA_TORCH",  "PENTA_ROOT",
+    "PENTA_PREFIX",  "PENTA_BASE", "PENTA_BIN",    "PENTA_LIB",
+};
+enum { OTHER_VARIABLES = sizeof other_variables / sizeof other_variables[0] };
+
+/* A variable with our prefix that nobody reads: "PENTA_LR (maybe: PENTA_TRAIN_LR?)". */
+static void add_stranger(pt_text_t *strangers, const char *variable, size_t length)
+{
+    char name[96] = "", upper[96], meant[96] = "", shown[PT_SHOWN];
+    int distance, least = 99;
+    const pt_option_t *option;
+
+    snprintf(name, sizeof name, "%.*s", (int)length, variable);
+    for (size_t i = 0; i < sizeof name; i++)
+        upper[i] = (char)toupper((unsigned char)name[i]);
+    for (int i = 0; i < OTHER_VARIABLES; i++) {
+        if (strcmp(name, other_variables[i]) == 0)
+            return;
+        distance = pt_text_distance(upper, other_variables[i]);
+        if (distance < least && pt_text_is_near(name + 6, distance)) {
+            least = distance;
+            snprintf(meant, sizeof meant, "%s", other_variables[i]);
+        }
+    }
+    option = pt_nearest_option(name + 6, &distance); /* a key without its section */
+    if (option && distance <= least)
+        variable_name(option, meant, sizeof meant);
+    pt_text_add(strangers, "%s%s%s%s%s", strangers->length ? ", " : "",
+                pt_show(name, shown, sizeof shown), *meant ? " (maybe: " : "", meant,
+                *meant ? "?)" : "");
+}
+
+static bool is_section(const char *name, size_t length)
+{
+    for (int i = 0; i < pt_section_count(); i++)
+        if (strlen(pt_section_name(i)) == length &&
+            strncmp(pt_section_name(i), name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Fails for variables that look like options but are none. */
+static pt_status_t check_variable(const char *variable, pt_text_t *strangers)
 {
     char dotted[96], name[96];
     size_t length = strcspn(variable, "="), section;
-    const pt_option_t *nearest;
-    int distance;
-    bool is_ours = false;
+    const pt_option_t *nearest, *key;
+    int distance, distance_of_key;
+    bool is_ours;
 
-    if (!option_of(variable, length, dotted, sizeof dotted))
+    if (length <= 6 || strncasecmp(variable, "PENTA", 5) != 0 ||
+        !strchr("_.-", variable[5]) || strncmp(variable, "PENTA_TEST_", 11) == 0)
         return PT_OK;
+    if (!option_of(variable, length, dotted, sizeof dotted)) {
+        add_stranger(strangers, variable, length);
+        return PT_OK;
+    }
     section = strcspn(dotted, ".");
-    if (strncmp(dotted, "test.", 5) == 0)
-        return PT_OK;
-    for (int i = 0; i < pt_section_count(); i++)
-        is_ours = is_ours || (strlen(pt_section_name(i)) == section &&
-                              strncmp(pt_section_name(i), dotted, section) == 0);
+    is_ours = is_section(dotted, section);
     nearest = pt_nearest_option(dotted, &distance);
+    dotted[section] = '_'; /* global_batch, a key alone */
+    key = pt_nearest_option(dotted, &distance_of_key);
+    if (key && !is_ours) {
+        nearest = key;
+        distance = distance_of_key;
+    }
     if (nearest) {
         variable_name(nearest, name, sizeof name);
         if (strlen(name) == length && strncmp(name, variable, length) == 0)
             return PT_OK;
     }
-    if (!is_ours && (!nearest || distance > 2))
+    if (!is_ours && (!nearest || distance > 2)) {
+        add_stranger(strangers, variable, length);
         return PT_OK;
+    }
     if (!nearest)
         return PT_FAIL_COMMON(PT_CONFIG,
                               "environment: %.*s: no such option; penta "
@@ -200,7 +253,8 @@ static pt_status_t check_variable(const char *variable)
 
 static pt_status_t add_environment(pt_string_t *out)
 {
-    char name[96], origin[128], dotted[96];
+    char name[96], origin[128], dotted[96], unread[384];
+    pt_text_t strangers = pt_text_init(unread, sizeof unread);
 
     pt_string_add(out, "%cenvironment\n", PT_MARK);
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
@@ -216,7 +270,10 @@ static pt_status_t add_environment(pt_string_t *out)
         PT_TRY(add_value(out, origin, dotted, value));
     }
     for (char **variable = environ; variable && *variable; variable++)
-        PT_TRY(check_variable(*variable));
+        PT_TRY(check_variable(*variable, &strangers));
+    if (strangers.length)
+        pt_log_root(PT_LOG_WARN, "environment: without effect: %s%s", unread,
+                    strangers.truncated ? " ..." : "");
     return PT_OK;
 }
 
