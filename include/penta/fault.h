@@ -16,9 +16,10 @@ typedef enum pt_fault_kind {
     PT_FAULT_NAN
 } pt_fault_kind_t;
 
-/* Reads the variable. Common: a malformed one, or a site not in src/base/fault.def, is CONFIG. */
+/* Reads the variable. Common: a malformed one, a site not in src/base/fault.def, or a kind that it has not there
+ * is CONFIG. */
 pt_status_t pt_fault_init(void);
-/* Warns, on rank 0, that failures are armed. */
+/* Warns, on rank 0, that failures are armed, and of those for a rank that does not exist. */
 void pt_fault_announce(void);
 /* Acts (kill, sleep …) or returns what the caller has to do. */
 pt_fault_kind_t pt_fault(const char *site);

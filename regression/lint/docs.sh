@@ -51,7 +51,7 @@ list_sites() {
 
 check_sites() {
     list_sites | sort -u | while read -r site; do
-        grep -qsF "PT_FAULT_SITE(\"$site\")" src/base/fault.def || echo "src/base/fault.def: lacks the site $site"
+        grep -qsF "PT_FAULT_SITE(\"$site\", " src/base/fault.def || echo "src/base/fault.def: lacks the site $site"
     done
 }
 
@@ -85,10 +85,10 @@ catches "a missing file" README.md 'see `src/a.c`.'
 catches "a dead link" doc/a.md '[b](b.md)'
 catches "an unknown option" doc/a.md 'set train.step=3' src/config/options.def "$options"
 catches "a site without a row" src/a.c 'int f(void) { return pt_fault("train.x"); }' \
-    src/base/fault.def 'PT_FAULT_SITE("train.y")'
+    src/base/fault.def 'PT_FAULT_SITE("train.y", "")'
 catches "an unknown identifier" doc/a.md 'call pt_nothing' src/a.c 'int pt_something;'
 accepts "what exists" doc/a.md '[b](b.md#c), [w](https://a.b/c), ../src/a.c, src/*.c, src/x.c:
 train.steps, train.c, run.sh, site train.gradient; pt_fault, pt_op_NAME. and/or I/O' \
     doc/b.md '# c' src/a.c 'int f(void) { return pt_fault("train.gradient"); }' \
-    src/base/fault.def 'PT_FAULT_SITE("train.gradient")' src/config/options.def "$options"
+    src/base/fault.def 'PT_FAULT_SITE("train.gradient", "nan")' src/config/options.def "$options"
 check_tree

@@ -66,6 +66,43 @@ static void test_parse(void)
            "empty is none");
 }
 
+/* doc/errors.md has the same table. */
+static void test_kinds(void)
+{
+    static const char *const everywhere = "kill exit segv sleep slow";
+    static const struct {
+        const char *site, *kinds;
+    } rows[] = {
+        {"train.setup", ""},
+        {"train.gradient", "nan"},
+        {"checkpoint.create", "io nospace"},
+        {"checkpoint.write", "io nospace"},
+        {"checkpoint.close", "io nospace"},
+        {"checkpoint.rename", "io nospace"},
+        {"checkpoint.renamed", "io nospace"},
+        {"checkpoint.open", "io"},
+        {"checkpoint.read", "io"},
+        {"checkpoint.again", "io"},
+    };
+    static const char *const kinds[] = {"kill", "exit", "segv",    "sleep",
+                                        "slow", "io",   "nospace", "nan"};
+
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            char text[96];
+            bool wanted =
+                strstr(everywhere, kinds[k]) || strstr(rows[r].kinds, kinds[k]);
+
+            snprintf(text, sizeof text, "%s:0:1:%s", rows[r].site, kinds[k]);
+            pt_status_t status = init_with(text);
+            tap_ok(wanted ? status == PT_OK
+                          : status == PT_CONFIG &&
+                                strstr(pt_error_last()->text, rows[r].site) &&
+                                strstr(pt_error_last()->text, "kinds: kill, exit"),
+                   "%s: %s", wanted ? "taken" : "refused", text);
+        }
+}
+
 static void test_match(void)
 {
     pt_where_t where = PT_WHERE_INIT;
@@ -140,6 +177,7 @@ static void test_act(void)
 int main(void)
 {
     test_parse();
+    test_kinds();
     test_match();
     test_act();
     return tap_done();

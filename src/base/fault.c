@@ -16,7 +16,7 @@ typedef enum action {
     ACTION_EXIT,
     ACTION_SEGV,
     ACTION_SLEEP,
-    ACTION_SLOW,
+    ACTION_SLOW, /* up to here at every site */
     ACTION_IO,
     ACTION_NOSPACE,
     ACTION_NAN,
@@ -26,8 +26,10 @@ typedef enum action {
 static const char *const action_names[ACTION_COUNT] = {
     "kill", "exit", "segv", "sleep", "slow", "io", "nospace", "nan"};
 
-static const char *const sites[] = {
-#define PT_FAULT_SITE(name) name,
+static const struct site {
+    const char *name, *kinds; /* "io, nospace" */
+} sites[] = {
+#define PT_FAULT_SITE(name, kinds) {name, kinds},
 #include "src/base/fault.def"
 #undef PT_FAULT_SITE
 };
@@ -69,18 +71,31 @@ static pt_status_t parse_action(const char *entry, const char *field, action_t *
         field, entry);
 }
 
-static pt_status_t check_site(const char *site)
+/* A failure that a site does not act on would be a drill of nothing. */
+static pt_status_t check_kind(const struct site *site, action_t action)
+{
+    const char *name = action_names[action];
+
+    if (action <= ACTION_SLOW || strstr(site->kinds, name))
+        return PT_OK;
+    return PT_FAIL_COMMON(PT_CONFIG,
+                          "PENTA_FAULT: %s has no kind \"%s\"; kinds: kill, exit, "
+                          "segv, sleep, slow%s%s",
+                          site->name, name, *site->kinds ? ", " : "", site->kinds);
+}
+
+static pt_status_t check_site(const char *site, action_t action)
 {
     int best = 99;
     const char *nearest = "";
 
     for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
-        int distance = pt_text_distance(site, sites[i]);
+        int distance = pt_text_distance(site, sites[i].name);
+        if (distance == 0)
+            return check_kind(&sites[i], action);
         if (distance < best)
-            best = distance, nearest = sites[i];
+            best = distance, nearest = sites[i].name;
     }
-    if (best == 0)
-        return PT_OK;
     if (!pt_text_is_near(site, best))
         nearest = "";
     return PT_FAIL_COMMON(
@@ -104,7 +119,7 @@ static pt_status_t parse_fault(const char *entry, fault_t *fault)
     PT_TRY(parse_number(entry, fields[1], "rank", &fault->rank));
     PT_TRY(parse_number(entry, fields[2], "step", &fault->step));
     PT_TRY(parse_action(entry, fields[3], &fault->action));
-    return check_site(fault->site);
+    return check_site(fault->site, fault->action);
 }
 
 pt_status_t pt_fault_init(void)
@@ -134,6 +149,12 @@ void pt_fault_announce(void)
     if (fault_count > 0)
         pt_log_root(PT_LOG_WARN, "PENTA_FAULT is set: failures are injected: %s",
                     getenv("PENTA_FAULT"));
+    for (int i = 0; i < fault_count; i++)
+        if (faults[i].rank >= pt_log_size())
+            pt_log_root(
+                PT_LOG_WARN,
+                "PENTA_FAULT: %s:%lld: there is no such rank: ranks are 0 to %d",
+                faults[i].site, (long long)faults[i].rank, pt_log_size() - 1);
 }
 
 static pt_fault_kind_t act(const fault_t *fault)
