@@ -1,7 +1,7 @@
 #include "io/box.h"
 
 #include "io/file.h"
-#include "penta/digest.h"
+#include "penta/base/digest.h"
 
 int64_t pt_checkpoint_elements(const pt_checkpoint_tensor_t *tensor)
 {

@@ -3,7 +3,7 @@
 #ifndef PT_IO_BOX_H
 #define PT_IO_BOX_H
 
-#include "penta/checkpoint.h"
+#include "penta/io/checkpoint.h"
 
 typedef struct pt_box {
     int64_t start[PT_CHECKPOINT_DIMS], count[PT_CHECKPOINT_DIMS];

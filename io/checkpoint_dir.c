@@ -1,7 +1,7 @@
 #include "io/checkpoint_file.h"
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/log.h"
 
 #include <dirent.h>
 #include <errno.h>

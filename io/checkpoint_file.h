@@ -3,7 +3,7 @@
 #define PT_IO_CHECKPOINT_FILE_H
 
 #include "io/h5.h"
-#include "penta/checkpoint.h"
+#include "penta/io/checkpoint.h"
 
 enum {
     PT_CHECKPOINT_PATH = 128,            /* "/group/name" */

@@ -1,5 +1,5 @@
 #include "io/checkpoint_file.h"
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 
 #include <stddef.h>
 #include <stdio.h>

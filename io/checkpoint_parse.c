@@ -1,8 +1,8 @@
 #include "io/box.h"
 #include "io/checkpoint_file.h"
 #include "io/file.h"
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "io/box.h"
 #include "io/file.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <errno.h>
 #include <string.h>

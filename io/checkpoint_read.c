@@ -1,7 +1,7 @@
 #include "io/box.h"
 #include "io/checkpoint_file.h"
 #include "io/file.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <errno.h>
 #include <fcntl.h>

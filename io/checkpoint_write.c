@@ -2,9 +2,9 @@
 
 #include "io/box.h"
 #include "io/file.h"
-#include "penta/alloc.h"
-#include "penta/fault.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/fault.h"
+#include "penta/base/rng.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "io/file.h"
 
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/rundir.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/io/rundir.h"
+#include "penta/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef PT_IO_FILE_H
 #define PT_IO_FILE_H
 
-#include "penta/status.h"
+#include "penta/base/status.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 #include "io/h5.h"
 
 #include "io/file.h"
-#include "penta/checkpoint.h"
+#include "penta/io/checkpoint.h"
 
 #include <errno.h>
 #include <mpi.h>

@@ -8,8 +8,8 @@
 #define H5_USE_110_API
 #include <hdf5.h>
 
-#include "penta/dtype.h"
-#include "penta/status.h"
+#include "penta/base/dtype.h"
+#include "penta/base/status.h"
 
 enum { PT_H5_TEXT = 512 };
 

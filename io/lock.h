@@ -2,7 +2,7 @@
 #ifndef PT_IO_LOCK_H
 #define PT_IO_LOCK_H
 
-#include "penta/status.h"
+#include "penta/base/status.h"
 
 #include <stdint.h>
 

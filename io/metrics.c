@@ -2,8 +2,8 @@
 #include "io/metrics.h"
 
 #include "io/file.h"
-#include "penta/alloc.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

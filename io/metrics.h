@@ -2,7 +2,7 @@
 #ifndef PT_IO_METRICS_H
 #define PT_IO_METRICS_H
 
-#include "penta/status.h"
+#include "penta/base/status.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* The record of what was published, which outlives the files: a purge by age takes those. */
-#include "penta/checkpoint.h"
-#include "penta/clock.h"
-#include "penta/rundir.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/clock.h"
+#include "penta/io/rundir.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

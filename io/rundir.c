@@ -1,11 +1,11 @@
-#include "penta/rundir.h"
+#include "penta/io/rundir.h"
 
 #include "io/file.h"
 #include "io/lock.h"
 #include "io/metrics.h"
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
-#include "penta/rundir.h"
+#include "penta/io/rundir.h"
 
 #include "io/file.h"
-#include "penta/alloc.h"
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 #include "src/limits.h"
 
-#include "penta/comm.h"
-#include "penta/device.h"
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/comm/comm.h"
+#include "penta/ops/device.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 
 #include <signal.h>
 #include <stdlib.h>

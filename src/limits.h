@@ -2,7 +2,7 @@
 #ifndef PENTA_LIMITS_H
 #define PENTA_LIMITS_H
 
-#include "penta/status.h"
+#include "penta/base/status.h"
 
 /* Raises what may be raised, and has writes beyond `ulimit -f` fail instead of ending the process. */
 void limits_take(void);

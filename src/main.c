@@ -1,9 +1,9 @@
 /* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
-#include "penta/cmd.h"
-#include "penta/fault.h"
-#include "penta/log.h"
-#include "penta/text.h"
-#include "penta/train.h"
+#include "penta/cmd/cmd.h"
+#include "penta/base/fault.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
+#include "penta/train/train.h"
 #include "src/limits.h"
 
 #include <limits.h>

@@ -4,7 +4,7 @@
 
 options() { # SECTION... -> section.key, as the option table has them
     sed -n 's/^PT_\(INT\|REAL\|BOOL\|CHOICE\|TEXT\)(\([a-z_]*\), \([a-z0-9_]*\),.*/\2.\3/p' \
-        "$PENTA_SRCDIR/src/config/options.def" | grep -E "^($(echo "$*" | tr ' ' '|'))\\."
+        "$PENTA_SRCDIR/include/penta/config/options.def" | grep -E "^($(echo "$*" | tr ' ' '|'))\\."
 }
 
 names_all() { # FILE SECTION...
@@ -66,7 +66,7 @@ tap_fails "an unknown option is one" 2 "$PENTA" sample sample.promt=x
 "$PENTA" sample sample.promt=x 2>errors
 tap_ok "... that names the nearest" grep -q 'maybe: sample.prompt?' errors
 
-every=$(sed -n 's/^PT_SECTION(\([a-z]*\),.*/\1/p' "$PENTA_SRCDIR/src/config/options.def")
+every=$(sed -n 's/^PT_SECTION(\([a-z]*\),.*/\1/p' "$PENTA_SRCDIR/include/penta/config/options.def")
 "$PENTA" --man >penta.1
 # shellcheck disable=SC2086
 tap_ok "the man page has every option" names_all penta.1 $every

@@ -3,12 +3,12 @@
  * opens and holds what was written, and the next run saves over what is left. */
 #include "regression/tap.h"
 
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/clock.h"
-#include "penta/fault.h"
-#include "penta/log.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/clock.h"
+#include "penta/base/fault.h"
+#include "penta/base/log.h"
+#include "penta/base/rng.h"
 
 #include <mpi.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #ifndef PT_REGRESSION_FUZZ_CONFIG_H
 #define PT_REGRESSION_FUZZ_CONFIG_H
 
-#include "penta/config.h"
+#include "penta/config/config.h"
 #include "regression/fuzz/fuzz.h"
 
 /* Written out as an INI text it is a configuration again, and the same. */

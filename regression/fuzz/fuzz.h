@@ -5,9 +5,9 @@
 #ifndef PT_REGRESSION_FUZZ_H
 #define PT_REGRESSION_FUZZ_H
 
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/status.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/base/status.h"
 
 #include <fcntl.h>
 #include <stdint.h>

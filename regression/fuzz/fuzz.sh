@@ -48,7 +48,7 @@ dictionary() { # NAME
     config | archive)
         sed -nE 's/^PT_SECTION *\(([a-z]+),.*/"[\1]\\x0a"/p
                  s/^PT_[A-Z]+ *\(([a-z]+), ([a-z0-9_]+),.*/"\2 = "\n"\1.\2 = "/p' \
-            "$top/src/config/options.def"
+            "$top/include/penta/config/options.def"
         printf '"\\x01%s\\x0a"\n' "home /h" "file a" environment "command line" json
         # shellcheck disable=SC2016,SC2088 # the words themselves
         printf '"%s"\n' '~/' '$HOME' '\\,' '\\x24' '\\x7e'

@@ -1,5 +1,5 @@
 /* The text of PENTA_FAULT. */
-#include "penta/fault.h"
+#include "penta/base/fault.h"
 #include "regression/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

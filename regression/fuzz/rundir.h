@@ -2,7 +2,7 @@
 #ifndef PT_REGRESSION_FUZZ_RUNDIR_H
 #define PT_REGRESSION_FUZZ_RUNDIR_H
 
-#include "penta/rundir.h"
+#include "penta/io/rundir.h"
 #include "regression/fuzz/fuzz.h"
 
 #include <sys/stat.h>

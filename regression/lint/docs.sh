@@ -37,9 +37,9 @@ check_files() { # PAGE
 
 # Words of the form section.key: the option table, and the sites of injected failures.
 list_keys() {
-    if [ -e src/config/options.def ]; then
+    if [ -e include/penta/config/options.def ]; then
         sed -nE 's/^PT_(INT|REAL|BOOL|CHOICE|TEXT) *\(([a-z]+), ([a-z0-9_]+),.*/\2.\3/p' \
-            src/config/options.def
+            include/penta/config/options.def
     fi
     list_sites
 }
@@ -83,12 +83,12 @@ scratch=$PWD
 options='PT_INT(train, steps, 1, "", 1, 2, BITS, FREE, "x")'
 catches "a missing file" README.md 'see `src/a.c`.'
 catches "a dead link" doc/a.md '[b](b.md)'
-catches "an unknown option" doc/a.md 'set train.step=3' src/config/options.def "$options"
+catches "an unknown option" doc/a.md 'set train.step=3' include/penta/config/options.def "$options"
 catches "a site without a row" src/a.c 'int f(void) { return pt_fault("train.x"); }' \
     src/base/fault.def 'PT_FAULT_SITE("train.y", "")'
 catches "an unknown identifier" doc/a.md 'call pt_nothing' src/a.c 'int pt_something;'
 accepts "what exists" doc/a.md '[b](b.md#c), [w](https://a.b/c), ../src/a.c, src/*.c, src/x.c:
 train.steps, train.c, run.sh, site train.gradient; pt_fault, pt_op_NAME. and/or I/O' \
     doc/b.md '# c' src/a.c 'int f(void) { return pt_fault("train.gradient"); }' \
-    src/base/fault.def 'PT_FAULT_SITE("train.gradient", "nan")' src/config/options.def "$options"
+    src/base/fault.def 'PT_FAULT_SITE("train.gradient", "nan")' include/penta/config/options.def "$options"
 check_tree

@@ -14,9 +14,9 @@ scan() {
     )
 }
 
-catches "a header that needs another first" include/penta/a.h 'size_t f(void);'
-catches "a header without a guard" include/penta/a.h 'struct a { int x; };'
-accepts "a header that stands alone" include/penta/a.h '#ifndef A_H
+catches "a header that needs another first" include/penta/base/a.h 'size_t f(void);'
+catches "a header without a guard" include/penta/base/a.h 'struct a { int x; };'
+accepts "a header that stands alone" include/penta/base/a.h '#ifndef A_H
 #define A_H
 #include <stddef.h>
 size_t f(void);

@@ -1,17 +1,10 @@
 # Reads layers.txt, then lines FILE:LINE:code of stripped sources; prints includes that go upwards.
-function module_of(path,    best, name) {
-    if (path ~ /^include\/penta\//) {
-        name = substr(path, 15)
-        if (name in header) return header[name]
-        sub(/\.[a-z]+$/, "", name)
-        return (name in level) ? name : ""
-    }
-    for (best = path; best != ""; ) {
+function module_of(path,    best) {
+    for (best = path; best ~ /\//; sub(/\/[^\/]*$/, "", best))
         if (best in folder) return folder[best]
-        if (best !~ /\//) return ""
-        sub(/\/[^\/]*$/, "", best)
-    }
-    return ""
+    if (best in folder) return folder[best]
+    if (!sub(/^(src|include\/penta)\//, "", path) || !sub(/\/.*/, "", path)) return ""
+    return (path in level) ? path : ""
 }
 function may_see(from, to,    n) {
     if (from == to) return 1
@@ -27,7 +20,6 @@ FILENAME ~ /layers\.txt$/ {
     if ($1 == "layer") { depth++; for (i = 2; i <= NF; i++) level[$i] = depth }
     if ($1 == "hidden") for (i = 2; i <= NF; i++) hidden[$i] = 1
     if ($1 == "folder") folder[$2] = $3
-    if ($1 == "header") header[$2] = $3
     if ($1 == "aside") {
         level[$2] = 0
         aside_from[$2] = $4

@@ -11,19 +11,19 @@ scan() {
     )
 }
 
-catches "an include upwards" src/base/a.c '#include "penta/ops.h"'
-catches "an include of a neighbour" src/model/a.c '#include "penta/data.h"'
-catches "config below parallel" src/comm/a.c '#include "penta/config.h"'
+catches "an include upwards" src/base/a.c '#include "penta/ops/ops.h"'
+catches "an include of a neighbour" src/model/a.c '#include "penta/data/data.h"'
+catches "config below parallel" src/comm/a.c '#include "penta/config/config.h"'
 catches "comm including a kernel's header" src/comm/a.c '#include "src/ops/cpu/k.h"'
 catches "a private header of a higher module" io/a.c '#include "src/train/loop.h"'
 catches "a path with .." src/ops/a.c '#include "../base/x.h"'
 catches "a header of no module" include/penta/orphan.h 'int x;'
-catches "an upward include in a header" include/penta/base.h '  #  include "penta/comm.h"'
-accepts "downward includes" src/train/a.c '#include "penta/config.h"
-#include "penta/model.h"
+catches "an upward include in a header" include/penta/base/base.h '  #  include "penta/comm/comm.h"'
+accepts "downward includes" src/train/a.c '#include "penta/config/config.h"
+#include "penta/model/model.h"
 #include "io/x.h"
 #include "loop.h"
-/* #include "penta/cmd.h" */' src/config/c.c '#include "penta/base.h"' \
-    src/ops/cpu/k.c '#include "penta/ops.h"
+/* #include "penta/cmd/cmd.h" */' src/config/c.c '#include "penta/base/base.h"' \
+    src/ops/cpu/k.c '#include "penta/ops/ops.h"
 #include "k.h"'
 check_tree

@@ -4,7 +4,7 @@
 
 #include "regression/tap.h"
 
-#include "penta/comm.h"
+#include "penta/comm/comm.h"
 
 #include <mpi.h>
 #include <string.h>

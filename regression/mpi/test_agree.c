@@ -3,7 +3,7 @@
  * that rank alone prints it, once. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/log.h"
+#include "penta/base/log.h"
 
 #include <fcntl.h>
 #include <unistd.h>

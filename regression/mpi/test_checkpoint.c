@@ -2,11 +2,11 @@
 /* Checkpoints: what some ranks wrote under one partition, others read under another. */
 #include "regression/tap.h"
 
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/digest.h"
-#include "penta/fault.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/digest.h"
+#include "penta/base/fault.h"
+#include "penta/base/log.h"
 
 #include <mpi.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * every bit; values add up; statuses agree. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 
 #include <math.h>
 

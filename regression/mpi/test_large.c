@@ -2,7 +2,7 @@
 /* More than 2^31 bytes in one transfer: needs 9 GiB. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 
 static const int64_t large = (INT64_C(1) << 31) + 12345;
 

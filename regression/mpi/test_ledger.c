@@ -3,7 +3,7 @@
  * dry run finds is what the real one uses, also where none is needed. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 enum { N = 100 };
 

@@ -2,7 +2,7 @@
 /* Communicators of a mesh: who is in them and in which order, by asking the members. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/mesh.h"
+#include "penta/comm/mesh.h"
 
 /* Every member brings its coordinates, which differ on `moving` axes only. */
 static bool is_group_of(pt_comm_t *comm, const int *coordinate, unsigned moving,

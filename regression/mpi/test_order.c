@@ -4,7 +4,7 @@
  * one go first. Messages are matched by tag, whatever the order of begin. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 
 enum { REQUESTS = 200, COUNT = 16, MOST_RANKS = 8, COMMS = 3 };
 

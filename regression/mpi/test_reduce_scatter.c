@@ -2,7 +2,7 @@
 /* Reduce-scatter is the sum in rank order, bit for bit. Expectation: the loop in rank order. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * are far above what is measured on a quiet machine and far below what spinning costs. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/clock.h"
+#include "penta/base/clock.h"
 
 #include <math.h>
 #include <time.h>

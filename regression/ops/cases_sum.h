@@ -1,6 +1,6 @@
 /* Cases of test_ops.c: ordered and exact sums, AdamW, digest. */
-#include "penta/digest.h"
-#include "penta/sum.h"
+#include "penta/base/digest.h"
+#include "penta/base/sum.h"
 
 static void ordered_sum_case(ot_t *t, pt_dtype_t from, pt_dtype_t to, int64_t parts,
                              int64_t n, bool accumulate)

@@ -2,7 +2,7 @@
 #ifndef PT_REGRESSION_DEVICE_WORLD_H
 #define PT_REGRESSION_DEVICE_WORLD_H
 
-#include "penta/device.h"
+#include "penta/ops/device.h"
 #include "regression/tap.h"
 #include <string.h>
 

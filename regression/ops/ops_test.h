@@ -4,9 +4,9 @@
 #ifndef PT_OPS_TEST_H
 #define PT_OPS_TEST_H
 
-#include "penta/alloc.h"
-#include "penta/device.h"
-#include "penta/normal.h"
+#include "penta/base/alloc.h"
+#include "penta/ops/device.h"
+#include "penta/base/normal.h"
 #include "regression/tap.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* TEST backend=cpu,shadow,dry timeout=60 */
 /* Memory, streams and events: what the contract promises on every device, what the shadow device
  * forbids, and that it shows work which is not ordered. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/ops/device_world.h"
 #include <signal.h>
 #include <sys/wait.h>

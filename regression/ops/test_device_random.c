@@ -1,7 +1,7 @@
 /* TEST backend=cpu,shadow timeout=120 */
 /* Random work that is ordered by events gives the bits of the same work done at once, and the
  * shadow device shows work that is not ordered. */
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 #include "regression/ops/device_world.h"
 
 /* What a sequence neglects. */

@@ -1,7 +1,7 @@
 /* TEST timeout=30 */
 /* Devices by name, what open refuses, what checks say, what is counted. */
-#include "penta/alloc.h"
-#include "penta/device.h"
+#include "penta/base/alloc.h"
+#include "penta/ops/device.h"
 #include "regression/tap.h"
 #include <string.h>
 

@@ -18,7 +18,7 @@ static const struct {
     void (*run)(ot_t *t);
 } cases[PT_OP_COUNT] = {
 #define PT_OP(name, dtypes, flops, bytes, workspace) {#name, test_##name},
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 };
 

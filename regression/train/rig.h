@@ -3,11 +3,11 @@
 #ifndef PT_REGRESSION_RIG_H
 #define PT_REGRESSION_RIG_H
 
-#include "penta/alloc.h"
-#include "penta/mesh.h"
-#include "penta/model.h"
-#include "penta/optim.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/comm/mesh.h"
+#include "penta/model/model.h"
+#include "penta/optim/optim.h"
+#include "penta/base/rng.h"
 #include "regression/tap.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 /* The model that a run begins with: the same bits for any number of ranks, each element what the
  * generator draws for (seed, tensor, global element), times the deviation of its kind. */
 #include "regression/train/train_test.h"
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 
 static void test_ranks(const char *name, const char *settings)
 {

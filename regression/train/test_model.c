@@ -3,7 +3,7 @@
  * change a bit of it: recompute, split of B and W, schedule, merged units,
  * evaluations in between. */
 #include "regression/train/rig.h"
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 
 enum { SEQUENCES = 4, LENGTH = 20, ROWS = SEQUENCES * LENGTH, LAYERS = 5, VOCAB = 70 };
 

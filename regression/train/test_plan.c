@@ -3,7 +3,7 @@
  * messages and bytes by axis and kind, calls, FLOPs and bytes by op. */
 #include "regression/train/train_test.h"
 
-#include "penta/plan.h"
+#include "penta/plan/plan.h"
 
 enum { STEPS = 3 };
 

@@ -4,7 +4,7 @@
  * the run ends. A loss scale that fits is not seen in the numbers. */
 #include "regression/train/train_test.h"
 
-#include "penta/fault.h"
+#include "penta/base/fault.h"
 
 enum { STEPS = 12, FIRST = 1 };
 

@@ -6,10 +6,10 @@
 
 #include "regression/tap.h"
 
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/rng.h"
-#include "penta/train.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/base/rng.h"
+#include "penta/train/train.h"
 
 #include <fcntl.h>
 #include <jansson.h>

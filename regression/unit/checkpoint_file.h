@@ -2,8 +2,8 @@
 #ifndef PT_REGRESSION_CHECKPOINT_FILE_H
 #define PT_REGRESSION_CHECKPOINT_FILE_H
 
-#include "penta/checkpoint.h"
-#include "penta/rng.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/rng.h"
 
 #include <stdio.h>
 #include <string.h>

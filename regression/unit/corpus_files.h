@@ -2,7 +2,7 @@
 #ifndef PT_REGRESSION_CORPUS_FILES_H
 #define PT_REGRESSION_CORPUS_FILES_H
 
-#include "penta/data.h"
+#include "penta/data/data.h"
 #include "regression/tap.h"
 
 #include <string.h>

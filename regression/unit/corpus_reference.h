@@ -2,7 +2,7 @@
 #ifndef PT_REGRESSION_CORPUS_REFERENCE_H
 #define PT_REGRESSION_CORPUS_REFERENCE_H
 
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 #include "regression/unit/corpus_files.h"
 
 enum { REFERENCE_ROOM = 10 << 20, REFERENCE_LONGEST = 4096 };

@@ -1,7 +1,7 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* TEST timeout=60 */
 /* The parameter table against published parameter counts, and the Hugging Face names against the
  * golden files. */
-#include "penta/alloc.h"
-#include "penta/arch.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/model/arch.h"
+#include "penta/base/rng.h"
 #include "regression/tap.h"
 
 #include <hdf5.h>

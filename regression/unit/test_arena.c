@@ -1,7 +1,7 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/arena.h"
+#include "penta/base/arena.h"
 
 #include <string.h>
 

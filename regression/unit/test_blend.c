@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* Weighted blends against the rule taken word by word, one sample after the other. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "regression/tap.h"
 #include "regression/unit/checkpoint_file.h"
 
-#include "penta/fault.h"
+#include "penta/base/fault.h"
 
 #define H5_USE_110_API
 #include <hdf5.h>

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* The option table, its parser and its printer. */
-#include "penta/alloc.h"
-#include "penta/config.h"
+#include "penta/base/alloc.h"
+#include "penta/config/config.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* Wrong configurations: what is said, and that the same is said to every rank. */
-#include "penta/alloc.h"
-#include "penta/config.h"
+#include "penta/base/alloc.h"
+#include "penta/config/config.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
 /* config.json of the four families: defaults of absent keys, refusals, and the way through the
  * gathered text. The expected defaults are those of transformers 5.24 (configuration_gpt2.py,
  * configuration_llama.py, configuration_qwen2.py, configuration_qwen3.py). */
-#include "penta/alloc.h"
-#include "penta/config.h"
+#include "penta/base/alloc.h"
+#include "penta/config/config.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* TEST timeout=60 */
 /* config.json key by key: names that mean the same, keys that count, and the table for readers. What the
  * classes of transformers write themselves is kept here, from versions 4.57.6 and 5.24.0. */
-#include "penta/alloc.h"
-#include "penta/config.h"
+#include "penta/base/alloc.h"
+#include "penta/config/config.h"
 #include "regression/tap.h"
 
 #include <fcntl.h>

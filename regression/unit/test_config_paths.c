@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* Paths as people write them, and lists of them. */
-#include "penta/alloc.h"
-#include "penta/config.h"
+#include "penta/base/alloc.h"
+#include "penta/config/config.h"
 #include "regression/tap.h"
 
 #include <stdlib.h>

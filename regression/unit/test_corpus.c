@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* The corpus against a brute-force reading of the same bytes, and bad files. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* Damaged files of tokens: refused in one sentence, or read rightly. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"
 
 #include <unistd.h>

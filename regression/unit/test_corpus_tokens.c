@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* Files of tokens against a brute-force reading, and files of another program. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 
 static const int widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};

@@ -1,7 +1,7 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/digest.h"
+#include "penta/base/digest.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* The samples that doc/formats/corpus.md promises: regression/documents/samples.txt was made by a program in
  * Python that knows nothing but that page. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"
 
 #include <inttypes.h>

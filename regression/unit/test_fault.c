@@ -1,8 +1,8 @@
 /* TEST timeout=30 */
 #include "regression/tap.h"
 
-#include "penta/fault.h"
-#include "penta/log.h"
+#include "penta/base/fault.h"
+#include "penta/base/log.h"
 
 #include <signal.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* TEST timeout=60 */
 /* The 16-bit types against their definition: (-1)^s · 2^(e - bias) · (1 + f), computed with ldexp,
  * and rounding by searching the two neighbours. */
-#include "penta/dtype.h"
-#include "penta/float16.h"
-#include "penta/rng.h"
+#include "penta/base/dtype.h"
+#include "penta/base/float16.h"
+#include "penta/base/rng.h"
 #include "regression/tap.h"
 #include <math.h>
 

@@ -2,8 +2,8 @@
 /* What the launcher said of ranks: which one, and are all of them in this world? */
 #include "regression/tap.h"
 
-#include "penta/comm.h"
-#include "penta/log.h"
+#include "penta/comm/comm.h"
+#include "penta/base/log.h"
 
 #include <string.h>
 

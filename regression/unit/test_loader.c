@@ -1,8 +1,8 @@
 /* TEST backend=cpu,shadow timeout=60 */
 /* What reaches the device, copied back without waiting, against the bytes of the file. */
-#include "penta/alloc.h"
-#include "penta/data.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/data/data.h"
+#include "penta/base/rng.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* Loss masks: every sample against a brute-force reading, blends, and masks that are none. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 
 #include <sys/stat.h>

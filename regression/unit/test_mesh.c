@@ -3,8 +3,8 @@
  * not divide are refused with the nearest that do; dry meshes of any rank. */
 #include "regression/tap.h"
 
-#include "penta/alloc.h"
-#include "penta/mesh.h"
+#include "penta/base/alloc.h"
+#include "penta/comm/mesh.h"
 
 #include <string.h>
 

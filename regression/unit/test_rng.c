@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 #include "regression/tap.h"
 
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 
 #include <math.h>
 #include <stdbool.h>

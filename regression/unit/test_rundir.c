@@ -3,10 +3,10 @@
 #include "regression/tap.h"
 
 #include "io/lock.h"
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/clock.h"
-#include "penta/rundir.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/clock.h"
+#include "penta/io/rundir.h"
 
 #include <fcntl.h>
 #include <signal.h>

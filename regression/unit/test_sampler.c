@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* Who takes which sample: every id once, whatever the batch and the replicas. */
-#include "penta/data.h"
-#include "penta/rng.h"
+#include "penta/data/data.h"
+#include "penta/base/rng.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 #include "regression/tap.h"
 
-#include "penta/schedule.h"
+#include "penta/parallel/schedule.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 #include "regression/tap.h"
 
-#include "penta/shard.h"
+#include "penta/parallel/shard.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/clock.h"
-#include "penta/log.h"
-#include "penta/status.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
+#include "penta/base/status.h"
 
 #include <pthread.h>
 #include <regex.h>

@@ -1,8 +1,8 @@
 /* TEST timeout=60 */
 #include "regression/tap.h"
 
-#include "penta/rng.h"
-#include "penta/sum.h"
+#include "penta/base/rng.h"
+#include "penta/base/sum.h"
 
 #include <float.h>
 #include <math.h>

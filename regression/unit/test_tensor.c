@@ -1,7 +1,7 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/tensor.h"
+#include "penta/base/tensor.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* TEST timeout=20 */
 #include "regression/tap.h"
 
-#include "penta/rng.h"
-#include "penta/text.h"
+#include "penta/base/rng.h"
+#include "penta/base/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* Corpora of data.validation: all of each is validated on, whatever the split, weights and masks of
  * what is trained on. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 
 /* A file of bytes and its mask; in the reference alone. */

@@ -1,4 +1,4 @@
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

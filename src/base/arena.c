@@ -1,4 +1,4 @@
-#include "penta/arena.h"
+#include "penta/base/arena.h"
 
 #include "src/base/private.h"
 
@@ -8,7 +8,7 @@ const char *pt_memory_class_name(pt_memory_class_t c)
 {
     static const char *const names[PT_CLASS_COUNT] = {
 #define PT_MEMORY_CLASS(name, text) text,
-#include "src/base/memory_class.def"
+#include "penta/base/memory_class.def"
 #undef PT_MEMORY_CLASS
     };
 

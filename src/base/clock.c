@@ -1,4 +1,4 @@
-#include "penta/clock.h"
+#include "penta/base/clock.h"
 
 #include <time.h>
 

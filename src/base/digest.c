@@ -1,4 +1,4 @@
-#include "penta/digest.h"
+#include "penta/base/digest.h"
 
 #include <string.h>
 

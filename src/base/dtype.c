@@ -1,5 +1,5 @@
-#include "penta/dtype.h"
-#include "penta/float16.h"
+#include "penta/base/dtype.h"
+#include "penta/base/float16.h"
 
 static const struct {
     const char *name;

@@ -1,7 +1,7 @@
-#include "penta/fault.h"
+#include "penta/base/fault.h"
 
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 
 #include <signal.h>
 #include <stdio.h>

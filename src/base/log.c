@@ -1,7 +1,7 @@
-#include "penta/log.h"
+#include "penta/base/log.h"
 
-#include "penta/clock.h"
-#include "penta/text.h"
+#include "penta/base/clock.h"
+#include "penta/base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 
 #include <string.h>
 #include <xxhash.h>

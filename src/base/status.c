@@ -1,7 +1,7 @@
-#include "penta/status.h"
+#include "penta/base/status.h"
 
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct {
     const char *sentence;
 } statuses[PT_STATUS_COUNT] = {
 #define PT_STATUS(name, code, sentence) {code, #name, sentence},
-#include "src/base/status.def"
+#include "penta/base/status.def"
 #undef PT_STATUS
 };
 

@@ -1,4 +1,4 @@
-#include "penta/sum.h"
+#include "penta/base/sum.h"
 
 #include <math.h>
 #include <stdbool.h>

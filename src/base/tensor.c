@@ -1,6 +1,6 @@
-#include "penta/tensor.h"
+#include "penta/base/tensor.h"
 
-#include "penta/text.h"
+#include "penta/base/text.h"
 #include "src/base/private.h"
 
 const char *pt_axis_name(pt_axis_t axis)

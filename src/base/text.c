@@ -1,4 +1,4 @@
-#include "penta/text.h"
+#include "penta/base/text.h"
 
 #include <ctype.h>
 #include <errno.h>

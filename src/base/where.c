@@ -1,12 +1,12 @@
-#include "penta/where.h"
+#include "penta/base/where.h"
 
-#include "penta/text.h"
+#include "penta/base/text.h"
 
 const char *pt_phase_text(pt_phase_t phase)
 {
     static const char *const texts[PT_PHASE_COUNT] = {
 #define PT_PHASE(name, text) text,
-#include "src/base/phase.def"
+#include "penta/base/phase.def"
 #undef PT_PHASE
     };
 

@@ -1,4 +1,4 @@
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "pt_version.h"
 #include "src/cmd/private.h"
 

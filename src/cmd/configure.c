@@ -1,4 +1,4 @@
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/cmd/private.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-#include "penta/alloc.h"
-#include "penta/arch.h"
-#include "penta/checkpoint.h"
-#include "penta/log.h"
-#include "penta/model.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/model/arch.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/log.h"
+#include "penta/model/model.h"
+#include "penta/base/text.h"
 #include "src/cmd/sample.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #ifndef PENTA_CMD_INSPECT_H
 #define PENTA_CMD_INSPECT_H
 
-#include "penta/checkpoint.h"
+#include "penta/io/checkpoint.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 #include "src/cmd/inspect.h"
 
 #include "io/box.h"
-#include "penta/alloc.h"
-#include "penta/rundir.h"
+#include "penta/base/alloc.h"
+#include "penta/io/rundir.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#include "penta/alloc.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/text.h"
 #include "src/cmd/private.h"
 #include "src/cmd/sample.h"
 

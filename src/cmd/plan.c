@@ -1,5 +1,5 @@
-#include "penta/alloc.h"
-#include "penta/plan.h"
+#include "penta/base/alloc.h"
+#include "penta/plan/plan.h"
 #include "src/cmd/private.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef PENTA_CMD_PRIVATE_H
 #define PENTA_CMD_PRIVATE_H
 
-#include "penta/cmd.h"
+#include "penta/cmd/cmd.h"
 
 extern const pt_command_t pt_command_train, pt_command_plan, pt_command_inspect,
     pt_command_sample, pt_command_status;

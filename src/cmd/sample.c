@@ -1,7 +1,7 @@
 #include "src/cmd/sample.h"
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/log.h"
 #include "src/cmd/private.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #ifndef PENTA_CMD_SAMPLE_H
 #define PENTA_CMD_SAMPLE_H
 
-#include "penta/comm.h"
-#include "penta/config.h"
+#include "penta/comm/comm.h"
+#include "penta/config/config.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* What a run directory says of its run: status.json, the last metrics, the newest checkpoint, the lock. */
-#include "penta/alloc.h"
-#include "penta/checkpoint.h"
-#include "penta/clock.h"
-#include "penta/rundir.h"
+#include "penta/base/alloc.h"
+#include "penta/io/checkpoint.h"
+#include "penta/base/clock.h"
+#include "penta/io/rundir.h"
 #include "src/cmd/private.h"
 
 #include <errno.h>

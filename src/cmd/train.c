@@ -1,6 +1,6 @@
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/train.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/train/train.h"
 #include "src/cmd/private.h"
 
 static pt_status_t run(int argc, char **argv, pt_wire_t *wire)

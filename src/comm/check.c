@@ -2,7 +2,7 @@
  * hang or as wrong numbers on another. */
 #include "src/comm/private.h"
 
-#include "penta/text.h"
+#include "penta/base/text.h"
 
 const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer)
 {

@@ -1,5 +1,5 @@
 /* Small blocking collectives on host memory, agreement, the exchange at the end of a step. */
-#include "penta/log.h"
+#include "penta/base/log.h"
 #include "src/comm/private.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The engine: its pools, its communicators, waiting for devices. */
-#include "penta/alloc.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/text.h"
 #include "src/comm/private.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Which rank is where. Coordinates are mixed-radix digits of the rank, innermost axis first; the
  * expert axes are digits of the place among tensor·context·data of a stage. */
-#include "penta/mesh.h"
+#include "penta/comm/mesh.h"
 
 #include <string.h>
 

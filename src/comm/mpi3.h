@@ -6,7 +6,7 @@
 #ifndef PT_COMM_MPI3_H
 #define PT_COMM_MPI3_H
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/comm/wire.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* The state machine of a request: begin, progress, end. */
-#include "penta/clock.h"
-#include "penta/rng.h"
+#include "penta/base/clock.h"
+#include "penta/base/rng.h"
 #include "src/comm/private.h"
 
 enum { TAG_CHUNKS = 32, TAG_INDICES = 256, CHAOS_POLLS = 16 };

@@ -4,7 +4,7 @@
  * the order of begins and ends only, never on timing: a dry run of a step finds what the
  * step needs. A copy into the device may still read a segment after end; a guard remembers
  * its event, and a later request that gets the memory waits for it. */
-#include "penta/arena.h"
+#include "penta/base/arena.h"
 #include "src/comm/private.h"
 
 static int64_t aligned(int64_t bytes)

@@ -1,8 +1,8 @@
 /* What all wires share. */
 #include "src/comm/wire.h"
 
-#include "penta/alloc.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/text.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #ifndef PT_COMM_WIRE_H
 #define PT_COMM_WIRE_H
 
-#include "penta/comm.h"
+#include "penta/comm/comm.h"
 
 /* What the small collectives need beside pt_transfer_kind_t. */
 enum { PT_WIRE_BARRIER = PT_TRANSFER_KINDS, PT_WIRE_GATHER };

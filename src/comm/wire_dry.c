@@ -1,5 +1,5 @@
 /* A world that does not exist: every transfer is done at once and moves nothing. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/comm/wire.h"
 
 static void dry_close(pt_wire_t *wire)

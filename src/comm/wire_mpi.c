@@ -1,5 +1,5 @@
 /* The wire over MPI: the only file of src/comm that calls it. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/comm/mpi3.h"
 #include "src/comm/private.h"
 

@@ -1,5 +1,5 @@
 /* A world of one rank: collectives copy, messages to oneself meet here. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/comm/wire.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What the user left open of the model comes from the preset or config.json. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <stdio.h>
 #include <string.h>

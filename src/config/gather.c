@@ -9,8 +9,8 @@
  * in the order of precedence. Text before any block is INI text, so an archived configuration is
  * itself a gathered text. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
 
 #include <ctype.h>
 #include <errno.h>

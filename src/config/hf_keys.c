@@ -1,6 +1,6 @@
 /* Every key of a config.json against the table hf_keys.def. */
-#include "penta/alloc.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
 #include "src/config/hf.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* INI text through inih. inih gives no line numbers and cuts long lines, so lines are handed to it
  * one by one from here, after a look at their length. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <ctype.h>
 #include <ini.h>

@@ -111,7 +111,7 @@ static void add_statuses(pt_string_t *out)
 #define PT_STATUS(name, code, sentence)                                                \
     pt_string_add(out, ".TP\n.B %d\n", code);                                          \
     add_text(out, sentence);
-#include "src/base/status.def"
+#include "penta/base/status.def"
 #undef PT_STATUS
 }
 

@@ -29,7 +29,7 @@
     {ROW(section, key, PT_TYPE_TEXT, default, syntax, effect, resume, help)},
 
 static const pt_option_t rows[PT_OPTION_COUNT] = {
-#include "src/config/options.def"
+#include "penta/config/options.def"
 };
 
 #undef PT_SECTION
@@ -48,7 +48,7 @@ static const pt_option_t rows[PT_OPTION_COUNT] = {
 static const struct {
     const char *name, *help;
 } sections[] = {
-#include "src/config/options.def"
+#include "penta/config/options.def"
 };
 
 enum { SECTIONS = (int)(sizeof sections / sizeof sections[0]) };

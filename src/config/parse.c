@@ -1,7 +1,7 @@
 /* Every rank's part: gathered text to configuration. Pure. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Texts made from the table: the resolved configuration, the template, --help. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef PENTA_CONFIG_PRIVATE_H
 #define PENTA_CONFIG_PRIVATE_H
 
-#include "penta/config.h"
+#include "penta/config/config.h"
 
 enum { PT_SHOWN = 96, PT_CITED = 384 };
 

@@ -1,6 +1,6 @@
 /* What an archived configuration has to do with this one: on resume, and where only its weights are taken. */
-#include "penta/alloc.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
 #include "src/config/private.h"
 
 #include <stdio.h>

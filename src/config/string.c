@@ -1,6 +1,6 @@
 /* Text that grows. */
 #include "src/config/private.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <stdio.h>
 #include <string.h>

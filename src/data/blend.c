@@ -8,7 +8,7 @@
  * tell all: of the first S samples, and of every S after them. */
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 static int choose(const pt_corpus_t *corpus, int64_t n, const int64_t *used)
 {

@@ -1,7 +1,7 @@
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Where documents begin: at every file, and after every separator inside one. */
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The files of a corpus: opening one, and the tokens in it. */
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <endian.h>
 #include <errno.h>

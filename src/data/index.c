@@ -1,7 +1,7 @@
 /* The .idx files of Megatron-LM, version 1 (doc/formats/corpus.md): trusted in nothing. */
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <endian.h>
 #include <stdio.h>

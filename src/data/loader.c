@@ -1,4 +1,4 @@
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/data/private.h"
 
 typedef enum field {

@@ -1,7 +1,7 @@
 /* Loss masks: a file for each file of the corpus, with a byte for each of its tokens. */
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef PENTA_DATA_PRIVATE_H
 #define PENTA_DATA_PRIVATE_H
 
-#include "penta/data.h"
+#include "penta/data/data.h"
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* Which samples there are, and who takes which: pure functions of numbers. */
 #include "src/data/private.h"
 
-#include "penta/rng.h"
+#include "penta/base/rng.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 #include "src/data/private.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The parameter table: every tensor of a model, in the order of its units. */
-#include "penta/arch.h"
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/model/arch.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 
 #include <math.h>
 #include <stdio.h>

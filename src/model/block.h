@@ -31,7 +31,7 @@
 #ifndef PT_MODEL_BLOCK_H
 #define PT_MODEL_BLOCK_H
 
-#include "penta/model.h"
+#include "penta/model/model.h"
 
 typedef struct pt_block pt_block_t;
 typedef struct pt_call pt_call_t;

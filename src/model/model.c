@@ -2,7 +2,7 @@
  * nowhere else; so are the brackets around the weights of a unit. */
 #include "src/model/block.h"
 
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 /* ---- set-up ---- */
 

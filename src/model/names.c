@@ -1,6 +1,6 @@
 /* Hugging Face names: one table a family. Its tensors are the parts of the parameter table, except
  * that GPT-2 stores [in, out] (Conv1D) and q, k, v side by side. */
-#include "penta/arch.h"
+#include "penta/model/arch.h"
 
 #include <stdio.h>
 #include <string.h>

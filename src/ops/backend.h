@@ -7,7 +7,7 @@
 #ifndef PT_OPS_BACKEND_H
 #define PT_OPS_BACKEND_H
 
-#include "penta/device.h"
+#include "penta/ops/device.h"
 
 typedef pt_status_t (*pt_backend_open_fn)(const pt_device_options_t *options,
                                           pt_device_t *device);
@@ -27,7 +27,7 @@ pt_status_t pt_device_open_dry(const pt_device_options_t *options, pt_device_t *
  * 1 << pt_dtype_t from ops.def. Fails: INTERNAL naming op and operand. */
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t pt_check_##name(const pt_op_##name##_t *a, unsigned dtypes_);
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 
 #endif

@@ -1,6 +1,6 @@
-/* The contract of include/penta/ops.h, checked before any kernel runs. A function reads like
+/* The contract of include/penta/ops/ops.h, checked before any kernel runs. A function reads like
  * the line of the contract: which operand has which type and shape. */
-#include "penta/sum.h"
+#include "penta/base/sum.h"
 #include "src/ops/backend.h"
 
 enum { ANY = -1 };

@@ -1,6 +1,6 @@
 /* Opening a device by name, and what is the same for all devices. */
-#include "penta/alloc.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/base/text.h"
 #include "src/ops/backend.h"
 #include <string.h>
 
@@ -35,7 +35,7 @@ static pt_status_t check_kernels(const pt_kernels_t *kernels)
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     if (!kernels->name)                                                                \
         pt_text_add(&text, "%s%s", text.length ? ", " : "", #name);
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
     PT_CHECK(text.length == 0, PT_INTERNAL, "backend %s lacks: %s", kernels->name,
              missing);

@@ -9,8 +9,8 @@
 #ifndef PT_OPS_DROPOUT_H
 #define PT_OPS_DROPOUT_H
 
-#include "penta/ops.h"
-#include "penta/rng.h"
+#include "penta/ops/ops.h"
+#include "penta/base/rng.h"
 
 static inline uint64_t pt_dropout_key(const pt_dropout_t *dropout, int64_t sample)
 {

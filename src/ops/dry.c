@@ -21,13 +21,13 @@ static pt_event_t the_event;
         (void)args;                                                                    \
         return PT_FAIL(PT_INTERNAL, "dry: " #name " was run instead of counted");      \
     }
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 
 static const pt_kernels_t dry_kernels = {
     .name = "dry",
 #define PT_OP(name, dtypes, flops, bytes, workspace) .name = dry_##name,
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 };
 

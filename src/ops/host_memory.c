@@ -1,8 +1,8 @@
 /* How much host memory is left, asked before it is touched: Linux grants more address space than it
  * has memory, and ends whoever fills it. */
-#include "penta/alloc.h"
-#include "penta/device.h"
-#include "penta/text.h"
+#include "penta/base/alloc.h"
+#include "penta/ops/device.h"
+#include "penta/base/text.h"
 
 #include <pthread.h>
 #include <stdio.h>

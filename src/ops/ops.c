@@ -1,5 +1,5 @@
 /* The steps of every op: check, plan its scratch, count, run. */
-#include "penta/clock.h"
+#include "penta/base/clock.h"
 #include "src/ops/backend.h"
 #include "src/ops/attention.h"
 #include "src/ops/gemm.h"
@@ -12,7 +12,7 @@ const char *pt_op_name(pt_op_id_t op)
 {
     static const char *const names[] = {
 #define PT_OP(name, dtypes, flops, bytes, workspace) #name,
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
     };
     return (unsigned)op < PT_OP_COUNT ? names[op] : "unknown";
@@ -103,5 +103,5 @@ static pt_status_t rehearse(const pt_device_t *device, pt_op_id_t op, const void
         device->counts[PT_OP_##name].sec += pt_clock_sec() - start;                    \
         return PT_OK;                                                                  \
     }
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP

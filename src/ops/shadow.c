@@ -10,8 +10,8 @@
  *
  * Progress: an item waits only for items put before it, so the oldest of all queued items can
  * always run, and a query meets it sooner or later. */
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 #include "src/ops/backend.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -37,7 +37,7 @@ typedef struct item {
             int64_t place;
         } wait;
 #define PT_OP(name, dtypes, flops, bytes, workspace) pt_op_##name##_t name;
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
     } args;
 } item_t;
@@ -106,7 +106,7 @@ static pt_status_t run_item(shadow_t *shadow, const item_t *item)
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     case PT_OP_##name:                                                                 \
         return shadow->cpu->kernels->name(shadow->cpu_stream, &item->args.name);
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
     case ITEM_COPY:
         memcpy(item->args.copy.to, item->args.copy.from, (size_t)item->args.copy.bytes);
@@ -220,13 +220,13 @@ static pt_status_t next_item(pt_stream_t *stream, int kind, item_t **out)
         stream->queued++;                                                               \
         return PT_OK;                                                                   \
     }
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 
 static const pt_kernels_t shadow_kernels = {
     .name = "shadow",
 #define PT_OP(name, dtypes, flops, bytes, workspace) .name = shadow_##name,
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 };
 

@@ -1,5 +1,5 @@
-#include "penta/optim.h"
-#include "penta/alloc.h"
+#include "penta/optim/optim.h"
+#include "penta/base/alloc.h"
 
 typedef struct moments {
     pt_tensor_t master; /* data NULL: the compute weights are the masters */

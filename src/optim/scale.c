@@ -1,4 +1,4 @@
-#include "penta/optim.h"
+#include "penta/optim/optim.h"
 
 #include <math.h>
 

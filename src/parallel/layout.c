@@ -1,4 +1,4 @@
-#include "penta/layout.h"
+#include "penta/parallel/layout.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "penta/shard.h"
+#include "penta/parallel/shard.h"
 
 /* Zigzag (doc/glossary.md): 2·size equal chunks, rank r holds r and 2·size-1-r, so that each rank
  * has the same share of a causal triangle. */

@@ -1,4 +1,4 @@
-#include "penta/units.h"
+#include "penta/parallel/units.h"
 
 /* A range of a bucket meets a part of a parameter in one run of the part's local rows; in the
  * coordinates of this rank's shard that run is a few boxes, and moving them by where the shard

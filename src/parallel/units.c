@@ -1,5 +1,5 @@
 #include "src/parallel/units_private.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 
 pt_comm_t *pt_bucket_comm(const pt_units_t *units, const bucket_t *bucket)
 {

@@ -2,7 +2,7 @@
 #ifndef PENTA_UNITS_PRIVATE_H
 #define PENTA_UNITS_PRIVATE_H
 
-#include "penta/units.h"
+#include "penta/parallel/units.h"
 
 typedef struct place {
     int bucket;        /* -1: another stage's */

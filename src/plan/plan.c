@@ -1,4 +1,4 @@
-#include "penta/plan.h"
+#include "penta/plan/plan.h"
 
 #include <string.h>
 

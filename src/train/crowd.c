@@ -1,6 +1,6 @@
 /* CPUs for the threads of the ranks of a host. */
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 #include "src/train/private.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 #include "src/train/private.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 #include "src/train/private.h"
 
 #include <math.h>

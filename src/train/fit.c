@@ -1,6 +1,6 @@
 /* Does the run fit? Asked when all sizes are known and nothing is placed yet: afterwards the kernel
  * would end a process without a word. */
-#include "penta/log.h"
+#include "penta/base/log.h"
 #include "src/train/private.h"
 
 static int64_t add(int64_t a, int64_t b)

@@ -1,4 +1,4 @@
-#include "penta/log.h"
+#include "penta/base/log.h"
 #include "src/train/private.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* status.json while the run is at work. */
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 #include "src/train/run.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* hosts.txt: where each rank runs, and as which process. */
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/train/run.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-#include "penta/alloc.h"
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 #include "pt_version.h"
 #include "src/train/private.h"
 

@@ -2,7 +2,7 @@
 #ifndef PENTA_TRAIN_PRIVATE_H
 #define PENTA_TRAIN_PRIVATE_H
 
-#include "penta/train.h"
+#include "penta/train/train.h"
 
 #include <sched.h>
 

@@ -1,5 +1,5 @@
 /* What an earlier start published, and a purge may have taken away since. */
-#include "penta/log.h"
+#include "penta/base/log.h"
 #include "src/train/run.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 #include "pt_version.h"
 #include "src/train/run.h"
 

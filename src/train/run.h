@@ -3,7 +3,7 @@
 #ifndef PENTA_TRAIN_RUN_H
 #define PENTA_TRAIN_RUN_H
 
-#include "penta/rundir.h"
+#include "penta/io/rundir.h"
 #include "src/train/private.h"
 
 typedef enum stop_reason {

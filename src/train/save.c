@@ -1,6 +1,6 @@
-#include "penta/alloc.h"
-#include "penta/log.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "penta/base/rng.h"
 #include "src/train/private.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* When a run saves, and what a save that failed means for it. */
-#include "penta/clock.h"
-#include "penta/log.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
 #include "src/train/run.h"
 
 #include <stdio.h>

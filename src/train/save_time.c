@@ -1,5 +1,5 @@
 /* How long a save takes: measured, and kept for the next start in timing.json. */
-#include "penta/log.h"
+#include "penta/base/log.h"
 #include "src/train/run.h"
 
 #include <math.h>

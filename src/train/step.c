@@ -1,7 +1,7 @@
-#include "penta/alloc.h"
-#include "penta/clock.h"
-#include "penta/fault.h"
-#include "penta/log.h"
+#include "penta/base/alloc.h"
+#include "penta/base/clock.h"
+#include "penta/base/fault.h"
+#include "penta/base/log.h"
 #include "src/train/private.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Signals that ask a run to stop. Handlers set numbers, and before the loop they may end the process. */
-#include "penta/clock.h"
-#include "penta/log.h"
-#include "penta/status.h"
-#include "penta/train.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
+#include "penta/base/status.h"
+#include "penta/train/train.h"
 
 #include <errno.h>
 #include <fcntl.h>

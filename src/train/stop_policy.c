@@ -1,7 +1,7 @@
 /* When a run stops, and why: a request, the time limit, a stop file, the stop step. */
-#include "penta/clock.h"
-#include "penta/log.h"
-#include "penta/text.h"
+#include "penta/base/clock.h"
+#include "penta/base/log.h"
+#include "penta/base/text.h"
 #include "src/train/run.h"
 
 #include <errno.h>

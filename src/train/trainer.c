@@ -1,7 +1,7 @@
-#include "penta/alloc.h"
-#include "penta/layout.h"
-#include "penta/log.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/parallel/layout.h"
+#include "penta/base/log.h"
+#include "penta/base/rng.h"
 #include "src/train/private.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The CPU as a device: host memory, work done when it is asked for. */
 #include "pt_autoconf.h"
-#include "penta/alloc.h"
+#include "penta/base/alloc.h"
 #include "src/ops/backend.h"
 #include "src/ops/cpu/matmul.h"
 #include "src/ops/cpu/stream.h"

@@ -7,8 +7,8 @@
 #ifndef PT_CPU_KERNEL_H
 #define PT_CPU_KERNEL_H
 
-#include "penta/float16.h"
-#include "penta/ops.h"
+#include "penta/base/float16.h"
+#include "penta/ops/ops.h"
 #include "src/ops/cpu/math.h"
 #include "src/ops/cpu/stream.h"
 #ifdef _OPENMP
@@ -23,7 +23,7 @@
 
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t PT_KERNEL(name)(struct pt_stream * stream, const pt_op_##name##_t *a);
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 
 /* convert.c: `count` elements between A and any floating type (fp32 holds no fp64). put stores (or

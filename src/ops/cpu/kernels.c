@@ -6,6 +6,6 @@ extern const pt_kernels_t PT_KERNEL(table);
 const pt_kernels_t PT_KERNEL(table) = {
     .name = "cpu " PT_STRING(PT_ISA),
 #define PT_OP(op, dtypes, flops, bytes, workspace) .op = PT_KERNEL(op),
-#include "src/ops/ops.def"
+#include "penta/ops/ops.def"
 #undef PT_OP
 };

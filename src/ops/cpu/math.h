@@ -7,7 +7,7 @@
 #ifndef PT_CPU_MATH_H
 #define PT_CPU_MATH_H
 
-#include "penta/bits.h"
+#include "penta/base/bits.h"
 #include <math.h>
 
 #ifdef __FMA__

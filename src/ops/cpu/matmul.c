@@ -2,8 +2,8 @@
 #include "pt_autoconf.h"
 
 #if defined(HAVE_DNNL) && defined(__x86_64__)
-#include "penta/alloc.h"
-#include "penta/rng.h"
+#include "penta/base/alloc.h"
+#include "penta/base/rng.h"
 #include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>

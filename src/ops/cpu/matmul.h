@@ -7,7 +7,7 @@
 #ifndef PT_CPU_MATMUL_H
 #define PT_CPU_MATMUL_H
 
-#include "penta/ops.h"
+#include "penta/ops/ops.h"
 
 struct pt_matmul;
 

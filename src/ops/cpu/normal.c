@@ -1,5 +1,5 @@
 /* Normal numbers: initial weights. */
-#include "penta/normal.h"
+#include "penta/base/normal.h"
 #include "src/ops/cpu/kernel.h"
 
 pt_status_t PT_KERNEL(normal)(struct pt_stream *stream, const pt_op_normal_t *a)

@@ -1,5 +1,5 @@
 /* Sums in a fixed order, and exact ones. */
-#include "penta/sum.h"
+#include "penta/base/sum.h"
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/sum_body.h"

@@ -1,5 +1,5 @@
 /* The optimizer's update, and the digest of a state. */
-#include "penta/digest.h"
+#include "penta/base/digest.h"
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/update_body.h"

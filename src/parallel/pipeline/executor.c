@@ -1,4 +1,4 @@
-#include "penta/schedule.h"
+#include "penta/parallel/schedule.h"
 
 pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage,
                             const pt_executor_ops_t *ops)

@@ -1,6 +1,6 @@
-#include "penta/schedule.h"
-#include "penta/alloc.h"
-#include "penta/text.h"
+#include "penta/parallel/schedule.h"
+#include "penta/base/alloc.h"
+#include "penta/base/text.h"
 
 #include <string.h>
 

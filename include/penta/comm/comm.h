@@ -1,0 +1,210 @@
+/* comm.h — ranks talking to each other (layer: comm; with io/ the only code that calls MPI).
+ *
+ * An engine drives the communication of one run: its communicators, the requests in flight, the
+ * host staging they need, the ledger that counts them, and the one function that waits. Below it
+ * is a wire: MPI, `serial` (one rank; link-time twin), or `dry` (any size, counts only: plans).
+ *
+ * A request is a state machine, advanced only by pt_comm_progress (and the calls that wait),
+ * never by another thread:
+ *
+ *   begin -> READY? (device event) -> staged out -> ON THE WIRE -> staged in, summed -> DONE
+ *
+ * Requests of one communicator go on the wire strictly in the order of begin, the same on all
+ * its ranks; one that is ready earlier waits. (MPI matches nonblocking collectives by call
+ * order: begun in opposite order they complete and silently swap data.) Send and receive are
+ * matched by (peer, tag) and do not wait for each other or for collectives.
+ *
+ * Reductions of floating-point numbers are all-to-all + a local sum in rank order (never an MPI
+ * sum): independent of library, message size and placement. MAX and integer sums are exact.
+ *
+ * Threads: one thread per engine. All calls are Collective over the named communicator unless
+ * said Local. Agree and exchange return an agreed status (COMMON); all other failures are local and
+ * fatal: arguments, memory in create and split, MPI errors (INTERNAL). Blocking collectives, agree,
+ * split and free take their place in the begin order of their communicator: they let its queue go
+ * first. Whoever frees a communicator has ended its requests. After a fatal error
+ * (pt_error_is_fatal) destroy and free release memory only and make no MPI call. */
+#ifndef PENTA_COMM_H
+#define PENTA_COMM_H
+
+#include "penta/ops/device.h"
+#include "penta/base/sum.h"
+
+typedef struct pt_engine pt_engine_t;
+typedef struct pt_comm pt_comm_t;
+typedef struct pt_request pt_request_t;
+typedef struct pt_wire pt_wire_t; /* src/comm/wire.h */
+
+/* ---- set-up ------------------------------------------------------------------------------- */
+
+typedef struct pt_engine_options {
+    pt_device_t *device;    /* borrowed; NULL: host tensors only */
+    const char *gpu_direct; /* auto | on | off */
+    int max_requests;       /* in flight at once; 0: default */
+    uint64_t chaos; /* tests: non-zero makes readiness random, seeded with it and rank */
+} pt_engine_options_t;
+
+/* The world of this process. main calls one of these once; the handle passed to the first is a
+ * `MPI_Comm *`, which is duplicated once. */
+pt_status_t pt_wire_open_mpi(void *mpi_comm, pt_wire_t **out);
+pt_status_t pt_wire_open_serial(pt_wire_t **out);
+/* rank of size in a world that does not exist; sends vanish, receives leave buffers alone. */
+pt_status_t pt_wire_open_dry(int rank, int size, pt_wire_t **out);
+void pt_wire_close(pt_wire_t *wire);
+/* Before a wire is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
+int pt_wire_launched_rank(void);
+/* Likewise among the processes of its host. */
+int pt_wire_launched_rank_on_host(void);
+/* Is a world of `size` as large as what the launcher started? Refuses (CONFIG) a smaller one: then this
+ * launcher is not that of the MPI library, and every rank believes to be alone. Common: all ranks of one
+ * launch come to the same end. */
+pt_status_t pt_wire_check_launch(int size);
+
+/* Collective (wire's world). Several engines, one after the other, may use one wire. */
+pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options,
+                             pt_engine_t **out);
+void pt_engine_destroy(pt_engine_t *engine);
+/* Staging the requests of a run need at most, found by a dry run of its step; carved from arena
+ * STAGING (host). Plan and place like any arena user. Local. */
+pt_status_t pt_engine_layout(pt_engine_t *engine, int64_t staging_bytes,
+                             pt_arena_t *staging);
+/* Highest extent of staging held between begin and end so far (first fit, in the order of begin and
+ * end); counted on every device for device tensors as if it needed staging. A request given a
+ * segment that an earlier device copy still reads waits in READY for that copy's event. */
+int64_t pt_engine_staging_peak(const pt_engine_t *engine);
+
+pt_comm_t *pt_engine_world(pt_engine_t *engine);
+/* Ranks that share this host's memory, this one included; at least 1. Local. */
+int pt_engine_ranks_on_host(const pt_engine_t *engine);
+int pt_engine_rank_on_host(
+    const pt_engine_t *engine); /* from 0, in the order of the world */
+/* Where the caller stands after a split, computed by every rank for itself (the dry wire trusts it,
+ * MPI checks it). Equal colors form a communicator; color < 0: none, `*out` NULL. */
+typedef struct pt_comm_place {
+    int color, rank, size;
+} pt_comm_place_t;
+/* `axis` says where the ledger books its traffic. */
+pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *name,
+                          pt_axis_t axis, pt_comm_t **out);
+void pt_comm_free(pt_comm_t *comm); /* NULL is fine */
+int pt_comm_rank(const pt_comm_t *comm);
+int pt_comm_size(const pt_comm_t *comm);
+const char *pt_comm_name(const pt_comm_t *comm);
+pt_axis_t pt_comm_axis(const pt_comm_t *comm);
+pt_engine_t *pt_comm_engine(const pt_comm_t *comm);
+/* For what speaks MPI itself: a pointer to the MPI_Comm of this communicator, NULL on other wires. */
+void *pt_comm_mpi(const pt_comm_t *comm);
+
+/* ---- transfers ---------------------------------------------------------------------------- */
+
+typedef enum pt_transfer_kind {
+    PT_SEND,       /* send -> peer */
+    PT_RECV,       /* recv <- peer */
+    PT_BROADCAST,  /* recv on all, from `peer` */
+    PT_ALL_GATHER, /* recv[size·n] = every rank's send[n], in rank order */
+    PT_ALL_TO_ALL, /* recv block r = block `rank` of rank r's send */
+    PT_REDUCE_SCATTER, /* recv[n] (+)= sum over ranks, in rank order, of block `rank` of send[size·n];
+                          `work` [size·n] takes the blocks in the wire type; [2·size·n] when that is
+                          not send's type: the second half is what is sent, own block too */
+    PT_MAX,       /* recv = element-wise maximum of send over ranks */
+    PT_SUM_INT64, /* recv = element-wise integer sum */
+    PT_TRANSFER_KINDS
+} pt_transfer_kind_t;
+
+/* Tags of point-to-point messages: everything that may be in flight between two ranks at once
+ * differs in (use, chunk, micro-batch). */
+typedef enum pt_tag_use {
+    PT_TAG_ACTIVATION,
+    PT_TAG_GRADIENT,
+    PT_TAG_RING_KV,
+    PT_TAG_RING_DKV,
+    PT_TAG_USES
+} pt_tag_use_t;
+/* chunk < 32; index (micro-batch, ring step) counts modulo 256: at most 256 in flight per (peer,
+ * use, chunk). Below 32,768, which every MPI allows. Equal (peer, tag): in begin order. */
+int pt_tag(pt_tag_use_t use, int chunk, int64_t index);
+
+typedef struct pt_transfer {
+    pt_transfer_kind_t kind;
+    pt_comm_t *comm;
+    int peer, tag;
+    /* Dense; host or device; in place where recv contains send. */
+    pt_tensor_t send, recv, work;
+    /* ALL_TO_ALL of unequal blocks: counts and starts (elements) per rank, host arrays of comm size,
+     * borrowed until end; NULL: equal blocks. */
+    const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
+    bool accumulate; /* REDUCE_SCATTER: add to recv */
+    pt_event_t *ready; /* device work that makes `send` valid and frees `recv`; NULL: now */
+} pt_transfer_t;
+
+/* Starts a transfer; the buffers belong to it until end. Never blocks. `ready` is an event from
+ * pt_comm_mark; begin consumes it, failed or not. Local call, collective meaning.
+ * Fails: INTERNAL (too many requests, staging exceeded, shapes). */
+pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out);
+/* Records an event of the engine's pool on `stream`, to be passed as `ready` of one begin. Local. */
+pt_status_t pt_comm_mark(pt_engine_t *engine, pt_stream_t *stream, pt_event_t **out);
+/* Local: moves every request as far as it goes without waiting. Cheap when idle (≈0.1 µs). */
+pt_status_t pt_comm_progress(pt_engine_t *engine);
+/* Blocks the host for the wire part, while making progress; orders the device part (staging in,
+ * sum) before what is put on `stream` next; frees the request and sets `*request` NULL. NULL
+ * request: nothing. */
+pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream);
+
+/* The one way to wait for a device inside a run: makes progress, then yields or sleeps. */
+pt_status_t pt_comm_wait_event(pt_engine_t *engine, pt_event_t *event);
+pt_status_t pt_comm_wait_stream(pt_engine_t *engine, pt_stream_t *stream);
+
+/* Around calls that block in MPI: in between, idle polls of
+ * MPI's progress engine yield or sleep instead of spinning. Local; nested; per thread. */
+void pt_comm_blocking_begin(void);
+void pt_comm_blocking_end(void);
+
+/* ---- small blocking collectives, host memory ------------------------------------------------ */
+
+pt_status_t pt_comm_barrier(pt_comm_t *comm);
+pt_status_t pt_comm_broadcast_bytes(pt_comm_t *comm, int root, void *data,
+                                    int64_t bytes);
+pt_status_t pt_comm_sum_int64(pt_comm_t *comm, int64_t *values, int count);
+pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count);
+/* root receives size·bytes in rank order (`all` unused elsewhere). */
+pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
+                                 int64_t bytes, void *all);
+
+/* Agreement point: every rank passes its status (and, if it failed, its error record); all return
+ * the most severe one. The record of the lowest rank with that status becomes everyone's, with
+ * scope COMMON; that rank prints it once (`quiet` leaves it to the caller). STOPPED and ABORTED
+ * are no failures: records are cleared. */
+pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet);
+/* The one exchange at the end of a step: merges exact sums and adds values in place on all ranks, and
+ * agrees on `mine` like pt_comm_agree, in one integer reduction (an error costs an agree besides).
+ * At most 16 sums and 32 values. Agreements whose number depends on time use it too, and are
+ * booked under `control`. */
+pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
+                             int64_t *values, int value_count, pt_status_t mine);
+
+/* Ends all ranks with this exit code, now. Never returns on MPI; on other wires leaves by
+ * _exit. Only main and the watchdog call it. */
+void pt_wire_abort(pt_wire_t *wire, int exit_code);
+
+/* ---- ledger --------------------------------------------------------------------------------- */
+
+/* Counted at begin, from this rank's point of view: payload bytes that leave for other ranks, and
+ * messages: one per peer addressed (all-to-all, all-gather, broadcast at its root: size-1 each;
+ * max, sum: one, payload once; nothing in a communicator of one). The small blocking collectives
+ * count as the transfer they are (a barrier as an integer sum of nothing, a gather as an all-gather
+ * that sends to the root only), agree and exchange under `control` only: their number may
+ * depend on time, so no plan covers them. */
+typedef struct pt_ledger_row {
+    int64_t calls, messages, bytes_sent;
+} pt_ledger_row_t;
+
+typedef struct pt_ledger {
+    pt_ledger_row_t rows[PT_AXIS_COUNT + 1][PT_TRANSFER_KINDS];
+    pt_ledger_row_t control;
+    /* Blocked in pt_comm_end and the small collectives, less the ops that ran there. */
+    double wait_sec;
+} pt_ledger_t;
+
+const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine); /* borrowed, live */
+const char *pt_transfer_kind_name(pt_transfer_kind_t kind);
+
+#endif

@@ -1,0 +1,43 @@
+/* mesh.h — which rank is where (layer: comm).
+ *
+ * World = tensor × context × pipeline × data, numbered with the innermost axis of `order` fastest.
+ * For experts, each stage's tensor·context·data ranks are numbered again as expert_tensor (inner)
+ * × expert × expert_data (outer), so a rank's attention and its experts use different groups.
+ * Every communicator is split once, here. Coordinates are pure functions, also for ranks that do
+ * not exist (plans). */
+#ifndef PENTA_MESH_H
+#define PENTA_MESH_H
+
+#include "penta/comm/comm.h"
+
+typedef struct pt_mesh_shape {
+    int size[PT_AXIS_COUNT];
+    pt_axis_t
+        order[4]; /* inner to outer; a permutation of tensor, context, pipeline, data */
+} pt_mesh_shape_t;
+
+/* Axes of size 1, default order. */
+pt_mesh_shape_t pt_mesh_shape_default(void);
+/* Completes data (when 0) and expert_data from `ranks`. Fails: CONFIG, common: what does not divide,
+ * with the nearest that does. */
+pt_status_t pt_mesh_shape_complete(pt_mesh_shape_t *shape, int ranks);
+int pt_mesh_ranks(const pt_mesh_shape_t *shape);
+void pt_mesh_coordinates(const pt_mesh_shape_t *shape, int rank,
+                         int coordinate[PT_AXIS_COUNT]);
+int pt_mesh_rank_of(const pt_mesh_shape_t *shape, const int coordinate[PT_AXIS_COUNT]);
+
+typedef struct pt_mesh {
+    pt_mesh_shape_t shape;
+    int coordinate[PT_AXIS_COUNT];
+    pt_comm_t *world;               /* borrowed from the engine */
+    pt_comm_t *axis[PT_AXIS_COUNT]; /* size-1 axes too: code above has no special case */
+    pt_comm_t *dense_replicas; /* data × context: what dense gradients are summed over */
+    pt_comm_t *expert_replicas; /* expert_data */
+} pt_mesh_t;
+
+/* Collective (world). Caller destroys. */
+pt_status_t pt_mesh_create(pt_engine_t *engine, const pt_mesh_shape_t *shape,
+                           pt_mesh_t *out);
+void pt_mesh_destroy(pt_mesh_t *mesh);
+
+#endif

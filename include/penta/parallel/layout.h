@@ -1,0 +1,13 @@
+/* layout.h — the mesh a configuration asks for (layer: parallel). Pure. */
+#ifndef PENTA_LAYOUT_H
+#define PENTA_LAYOUT_H
+
+#include "penta/config/config.h"
+#include "penta/comm/mesh.h"
+
+/* Sizes and order of the axes for `ranks` ranks. Fails: CONFIG (common): what does not divide, or is not
+ * in this version, with the nearest that works. */
+pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
+                                  pt_mesh_shape_t *out);
+
+#endif

@@ -1,0 +1,54 @@
+/* shard.h — who owns which elements (layer: parallel). Pure arithmetic. */
+#ifndef PENTA_SHARD_H
+#define PENTA_SHARD_H
+
+#include "penta/base/tensor.h"
+
+typedef enum pt_shard_kind {
+    PT_SHARD_NONE,  /* every rank of the axis has the whole */
+    PT_SHARD_PLAIN, /* equal cuts along dim */
+    PT_SHARD_BLOCKED, /* dim 0 is a stack of parts (q|k|v, gate|up); each part is cut equally */
+    PT_SHARD_ZIGZAG /* sequences: 2·size chunks, rank r takes r and 2·size-1-r */
+} pt_shard_kind_t;
+
+typedef struct pt_shard_rule {
+    pt_shard_kind_t kind;
+    int dim;
+    pt_axis_t axis;
+    int64_t granule; /* cuts fall on multiples of this along dim (a head's width; 1) */
+} pt_shard_rule_t;
+
+/* Cuts of parameters and units: starts are multiples of this many elements. */
+enum { PT_SHARD_ALIGN = 1024 };
+
+static inline int64_t pt_round_up(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* A run of `count` along dim starting at `first` in the global tensor, at `local_first` here. */
+typedef struct pt_extent {
+    int64_t first, count, local_first;
+} pt_extent_t;
+
+/* Extents of rank `index` of `size` along rule.dim of a tensor with `parts` part lengths; at most
+ * max(parts, 2). Returns their number. Fewer KV heads than ranks: several ranks hold the same
+ * granule (replicated). */
+int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
+                     int index, int size, pt_extent_t *out);
+
+enum { PT_PARAM_DIMS = 3, PT_RANGE_SLABS = 5 };
+
+/* A box of a row-major global tensor of 1 to 3 dimensions (unused ones: start 0, count 1). */
+typedef struct pt_slab {
+    int64_t start[PT_PARAM_DIMS], count[PT_PARAM_DIMS];
+    int64_t local; /* element offset of its first element in the caller's dense range */
+} pt_slab_t;
+
+/* Boxes that cover elements [first, first+count) of a row-major tensor, in order (tail of a row,
+ * whole rows, head of a row, for each dimension): at most PT_RANGE_SLABS. Returns their number;
+ * local counts from `first`. */
+int pt_range_slabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
+                   pt_slab_t out[PT_RANGE_SLABS]);
+
+#endif

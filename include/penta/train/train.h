@@ -1,0 +1,178 @@
+/* train.h — a training run (layer: train). */
+#ifndef PENTA_TRAIN_H
+#define PENTA_TRAIN_H
+
+#include "penta/model/arch.h"
+#include "penta/io/checkpoint.h"
+#include "penta/data/data.h"
+#include "penta/comm/mesh.h"
+#include "penta/model/model.h"
+#include "penta/optim/optim.h"
+#include "penta/parallel/schedule.h"
+
+/* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
+typedef struct pt_forecast {
+    int64_t staging_bytes;
+    pt_ledger_t setup, step; /* traffic until the first step, and of one step */
+    pt_op_count_t step_ops[PT_OP_COUNT];
+} pt_forecast_t;
+
+typedef enum pt_trainer_kind {
+    PT_TRAINER_RUN,  /* the device of run.device */
+    PT_TRAINER_PLAN, /* the dry device: nothing is computed, no data is read */
+    PT_TRAINER_FORECAST /* the same without a forecast of its own: makes those of the others */
+} pt_trainer_kind_t;
+
+/* Everything a step needs, made in one place, for runs and plans alike. */
+typedef struct pt_trainer {
+    const pt_config_t *config; /* borrowed */
+    pt_arch_t arch;
+    pt_param_table_t table;
+    pt_device_t *device;
+    pt_engine_t *engine; /* borrowed world inside */
+    pt_mesh_t mesh;
+    pt_stream_t *stream;
+    pt_units_t *units;
+    pt_model_t *model;
+    pt_optim_t *optim;
+    pt_corpus_t *corpus;
+    pt_validation_t *validation; /* of data.validation */
+    int validations;
+    pt_loader_t *loader;
+    pt_loader_options_t loading;
+    pt_schedule_t schedule;
+    pt_schedule_facts_t facts;
+    pt_forecast_t forecast;
+    pt_arena_t arena[PT_CLASS_COUNT];
+    pt_tensor_t norm_sum, digest_sum; /* device accumulators */
+    pt_tensor_t host_sums;            /* [2, PT_SUM_WORDS]: loss and squared norm */
+    pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
+    void *snapshot;                   /* host: one bucket's shard, for files */
+    char *hosts;                      /* "rank host" lines on rank 0, "" elsewhere */
+    pt_where_t where;
+    void (*tick)(
+        void *self); /* called every now and then while work goes on; NULL: nothing */
+    void *tick_self;
+    /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
+    int64_t valid, next_valid, next_step, prefetched;
+    pt_error_t ahead;   /* why this rank has no batch ahead; PT_OK: it has */
+    uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
+    /* State of training, what a checkpoint holds beside tensors: */
+    int64_t step;          /* done, skipped ones included: places in the data */
+    int64_t t;             /* updates done: places in the learning rate and in AdamW */
+    int64_t tokens;        /* valid labels of the steps done */
+    pt_loss_scale_t scale; /* of the next step; value 1 in all but fp16 */
+    int64_t decay_steps;   /* length of the learning-rate schedule */
+} pt_trainer_t;
+
+/* Collective (wire). Set-up up to placed arenas and initial weights. On failure everything is undone.
+ * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+                              pt_trainer_kind_t kind, pt_trainer_t *out);
+/* The same in two parts. Between them the run is known to be possible, no memory is placed, and a caller may
+ * open its files; on failure of the second everything is undone as well. */
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+                               pt_trainer_kind_t kind, pt_trainer_t *out);
+pt_status_t pt_trainer_place(pt_trainer_t *trainer, pt_trainer_kind_t kind);
+void pt_trainer_destroy(pt_trainer_t *trainer);
+
+typedef struct pt_step_result {
+    double loss, grad_norm, lr; /* lr: of the update, also of one that was skipped */
+    double loss_scale;          /* of this step */
+    bool skipped;               /* fp16 overflowed: no update */
+    int64_t valid_tokens;       /* N */
+    bool stop, save;            /* some rank asked */
+    double step_sec, data_sec, comm_sec;
+} pt_step_result_t;
+
+/* What this rank wishes to follow the step, asked when its work is done, just before ranks exchange wishes. */
+typedef struct pt_wishes {
+    bool stop, save;
+} pt_wishes_t;
+typedef pt_wishes_t (*pt_wishes_fn)(void *self);
+/* Its wish to stop, asked every few seconds of an evaluation. */
+typedef bool (*pt_want_stop_fn)(void *self);
+
+/* One step. Collective. wishes NULL: none. Fails: NUMERIC (common): non-finite loss or norm, naming
+ * where; the state is then that before the step. IO, CONFIG (common): the batch of this step cannot be read
+ * (the state is that before it), or that of the next: then this one is done, `step` says so, and *out is
+ * filled. In fp16 such a step is skipped on all ranks, and
+ * fails only where pt_loss_scale_next has no other scale to try. */
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
+                          pt_step_result_t *out);
+/* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
+ * which - 1 of data.validation; NaN where there are none. Collective. Wishes to stop are agreed on before
+ * each of the latter and every few seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails:
+ * NUMERIC (common) when it is not finite. */
+pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
+                              pt_want_stop_fn want_stop, void *self, double *loss,
+                              bool *stopped);
+
+/* State digest of the weights (sum over owned shards, all ranks). Collective. */
+pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
+/* Compares digests of every replica; INTERNAL (common) naming both, or the minority of three and more. */
+pt_status_t pt_train_check_replicas(pt_trainer_t *trainer);
+
+/* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest: of the weights.
+ * Collective; all ranks return the same. */
+pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, const char *record,
+                          double loss, uint64_t *digest);
+/* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged, survivable), CONFIG (it
+ * was made with other fixed options: names them). */
+pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);
+
+typedef struct pt_resumed {
+    char path[4096]; /* "": the run starts afresh */
+    double loss;
+} pt_resumed_t;
+/* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only
+ * damaged ones: IO), a named file, or none (CONFIG when `directory` holds a later one). Collective. */
+pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory,
+                            pt_resumed_t *out);
+
+typedef struct pt_initial {
+    char path[4096]; /* "": the weights are drawn */
+    int64_t step;    /* of that file */
+    uint64_t digest; /* of the weights now in memory: that of the file, if it has their precision */
+} pt_initial_t;
+/* By train.init_from: the weights, and nothing else, of a checkpoint file or of the newest complete one
+ * of a run directory (damaged ones are named and skipped). Collective. Fails: CONFIG (no such file; another
+ * model: names the first tensor or option that differs), IO (damaged). */
+pt_status_t pt_train_init_from(pt_trainer_t *trainer, pt_initial_t *out);
+
+typedef struct pt_train_result {
+    int64_t step;
+    double loss, validation_loss; /* NaN: none */
+    uint64_t digest;
+    pt_ledger_t ledger;
+    int64_t peak_bytes[PT_CLASS_COUNT];
+} pt_train_result_t;
+
+/* The whole of `penta train`: header, loop, metrics, saves, stop logic, summary. Re-entrant: several
+ * runs may follow each other in one process. Collective (wire). `result` optional.
+ * Returns OK (finished), STOPPED (durable checkpoint), or a failure: an agreed one (COMMON), or this
+ * rank's own (LOCAL: fatal; ABORTED is one). */
+pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
+                         pt_train_result_t *result);
+
+/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP.
+ *
+ * In the loop a SIGINT when it is set already means ABORTED, within a micro-batch. Before the loop the ranks
+ * agree between the stages of set-up; a second signal of any kind, or 20 s after the first one, ends the
+ * process by `leave`: whatever set-up waits for may never come. */
+typedef void (*pt_stop_leave_fn)(int exit_code); /* safe in a handler; does not return */
+/* Blocks these signals: one that comes before pt_stop_install waits for it, also across exec. */
+void pt_stop_hold(void);
+/* `leave` NULL: the process is never ended. hangup_is_ignored: SIGHUP stays as it is. Unblocks them. */
+void pt_stop_install(pt_stop_leave_fn leave, bool hangup_is_ignored);
+/* What a run tells before its loop: the code to leave with (130 unless told), and, on rank 0, the text that
+ * then replaces the file `path`. */
+void pt_stop_set_exit_code(int code);
+void pt_stop_set_last_words(const char *path, const char *text);
+/* From here on signals do not end the process. */
+void pt_stop_enter_loop(void);
+int pt_stop_requested(void); /* number of requests */
+/* The first signal, and when it came in seconds since 1970; false: none came. */
+bool pt_stop_heard(int *signal_number, double *wall);
+
+#endif
