@@ -184,39 +184,52 @@ int pt_mesh_rank_of(const pt_mesh_shape_t *shape, const int coordinate[PT_AXIS_C
 
 #define BIT(axis) (1u << PT_AXIS_##axis)
 
-/* Axes in which the ranks of a group agree. Dense and expert axes number the same ranks twice. */
-static const unsigned fixed_axes[PT_AXIS_COUNT] = {
-    [PT_AXIS_TENSOR] = BIT(CONTEXT) | BIT(PIPELINE) | BIT(DATA),
-    [PT_AXIS_CONTEXT] = BIT(TENSOR) | BIT(PIPELINE) | BIT(DATA),
-    [PT_AXIS_PIPELINE] = BIT(TENSOR) | BIT(CONTEXT) | BIT(DATA),
-    [PT_AXIS_DATA] = BIT(TENSOR) | BIT(CONTEXT) | BIT(PIPELINE),
-    [PT_AXIS_EXPERT] = BIT(PIPELINE) | BIT(EXPERT_TENSOR) | BIT(EXPERT_DATA),
-    [PT_AXIS_EXPERT_TENSOR] = BIT(PIPELINE) | BIT(EXPERT) | BIT(EXPERT_DATA),
-    [PT_AXIS_EXPERT_DATA] = BIT(PIPELINE) | BIT(EXPERT) | BIT(EXPERT_TENSOR),
-};
-
-static const unsigned fixed_replicas = BIT(TENSOR) | BIT(PIPELINE);
-
-/* The group of `rank`, in order of rank: along one axis that is the order of coordinates. */
-static pt_comm_place_t place_of(const pt_mesh_shape_t *shape, int rank, unsigned fixed)
+/* Ranks that differ in the `free` axes of a group only, in their order: coordinates are digits of the rank. */
+static pt_comm_place_t place_along(const pt_mesh_shape_t *shape, int rank, unsigned free)
 {
-    int own[PT_AXIS_COUNT], other[PT_AXIS_COUNT], ranks = pt_mesh_ranks(shape);
-    pt_comm_place_t place = {.color = -1};
+    int coordinate[PT_AXIS_COUNT];
+    pt_comm_place_t place = {.size = 1};
 
-    pt_mesh_coordinates(shape, rank, own);
-    for (int r = 0; r < ranks; r++) {
-        bool together = true;
-        pt_mesh_coordinates(shape, r, other);
-        for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
-            together = together && (!(fixed >> axis & 1) || own[axis] == other[axis]);
-        if (!together)
+    pt_mesh_coordinates(shape, rank, coordinate);
+    for (int i = 0; i < DENSE_AXES; i++) {
+        pt_axis_t axis = shape->order[i];
+        if (!(free >> axis & 1))
             continue;
-        if (place.color < 0)
-            place.color = r;
-        place.rank += r < rank;
-        place.size++;
+        place.rank += coordinate[axis] * place.size;
+        place.size *= shape->size[axis];
+        coordinate[axis] = 0;
     }
+    place.color = pt_mesh_rank_of(shape, coordinate);
     return place;
+}
+
+/* The same along an expert axis: within a stage the order of ranks is that of places. */
+static pt_comm_place_t place_along_experts(const pt_mesh_shape_t *shape, int rank,
+                                           pt_axis_t along)
+{
+    int coordinate[PT_AXIS_COUNT], step = 1, first;
+    pt_comm_place_t place = {.size = shape->size[along]};
+
+    pt_mesh_coordinates(shape, rank, coordinate);
+    place.rank = coordinate[along];
+    for (int i = 0; expert_axes[i] != along; i++)
+        step *= shape->size[expert_axes[i]];
+    first = place_in_stage(shape, coordinate) - coordinate[along] * step;
+    for (int i = 0; i < DENSE_AXES; i++) {
+        pt_axis_t axis = shape->order[i];
+        if (axis == PT_AXIS_PIPELINE)
+            continue;
+        coordinate[axis] = first % shape->size[axis];
+        first /= shape->size[axis];
+    }
+    place.color = pt_mesh_rank_of(shape, coordinate);
+    return place;
+}
+
+static pt_comm_place_t place_of(const pt_mesh_shape_t *shape, int rank, pt_axis_t axis)
+{
+    return axis <= PT_AXIS_DATA ? place_along(shape, rank, 1u << axis)
+                                : place_along_experts(shape, rank, axis);
 }
 
 static pt_status_t split_all(pt_mesh_t *mesh)
@@ -225,10 +238,11 @@ static pt_status_t split_all(pt_mesh_t *mesh)
 
     for (int i = 0; i < PT_AXIS_COUNT; i++) {
         pt_axis_t axis = (pt_axis_t)i;
-        PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, fixed_axes[axis]),
+        PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, axis),
                              pt_axis_name(axis), axis, &mesh->axis[axis]));
     }
-    PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, fixed_replicas),
+    PT_TRY(pt_comm_split(mesh->world,
+                         place_along(&mesh->shape, rank, BIT(CONTEXT) | BIT(DATA)),
                          "dense_replicas", PT_AXIS_DATA, &mesh->dense_replicas));
     mesh->expert_replicas = mesh->axis[PT_AXIS_EXPERT_DATA];
     return PT_OK;

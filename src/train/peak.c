@@ -69,7 +69,8 @@ pt_status_t pt_train_host_map(pt_trainer_t *t, char **out)
         pt_alloc("host names", root ? (size_t)ranks * HOST_NAME : 1, 1, (void **)&all);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
     PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, mine, sizeof mine, all));
-    status = root ? host_text(all, ranks, out) : pt_strdup("host map", "", out);
+    status = root && !t->device->dry ? host_text(all, ranks, out)
+                                     : pt_strdup("host map", "", out);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
 done:
     pt_free(all);
