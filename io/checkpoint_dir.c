@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { STEP_DIGITS = 8, MAX_DIGITS = 18, LIST_TRIES = 100, SCANS = 3 };
 
@@ -21,7 +20,7 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
     return buffer;
 }
 
-/* Is it step_DIGITS followed by `suffix`? */
+/* Is it step_DIGITS, as pt_checkpoint_path writes it, followed by `suffix`? */
 static bool parse_name(const char *name, const char *suffix, int64_t *step)
 {
     size_t digits;
@@ -31,7 +30,7 @@ static bool parse_name(const char *name, const char *suffix, int64_t *step)
     name += 5;
     digits = strspn(name, "0123456789");
     if (digits < STEP_DIGITS || digits > MAX_DIGITS ||
-        strcmp(name + digits, suffix) != 0)
+        (digits > STEP_DIGITS && name[0] == '0') || strcmp(name + digits, suffix) != 0)
         return false;
     *step = strtoll(name, NULL, 10);
     return true;
@@ -90,15 +89,12 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
-                               int *count)
+pt_status_t pt_checkpoint_scan(const char *directory, const char *suffix,
+                               pt_checkpoint_entry_t **out, int *count)
 {
     entries_t entries = {0};
-    pt_status_t status = PT_OK;
+    pt_status_t status = scan(directory, suffix, &entries);
 
-    /* A scan beside a run at work may miss a file that comes and see none of those that go. */
-    for (int i = 0; i < SCANS && status == PT_OK && entries.count == 0; i++)
-        status = scan(directory, ".h5", &entries);
     *out = NULL;
     *count = 0;
     if (status != PT_OK) {
@@ -109,6 +105,17 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
         qsort(entries.items, (size_t)entries.count, sizeof *entries.items, newest_first);
     *out = entries.items;
     *count = entries.count;
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **out,
+                               int *count)
+{
+    *out = NULL;
+    *count = 0;
+    /* A scan beside a run at work may miss a file that comes and see none of those that go. */
+    for (int i = 0; i < SCANS && *count == 0; i++)
+        PT_TRY(pt_checkpoint_scan(directory, ".h5", out, count));
     return PT_OK;
 }
 
@@ -255,31 +262,4 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                              "names say",
                     advice ? advice : "");
     return PT_OK;
-}
-
-static void remove_file(const char *path)
-{
-    if (unlink(path) != 0 && errno != ENOENT)
-        pt_log_all(PT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));
-}
-
-void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
-                          int64_t keep_every)
-{
-    entries_t partial = {0};
-    pt_checkpoint_entry_t *published = NULL;
-    int count = 0;
-    int64_t kept = 0;
-
-    if (scan(directory, ".h5.partial", &partial) != PT_OK ||
-        pt_checkpoint_list(directory, &published, &count) != PT_OK)
-        pt_error_warn("old checkpoints stay");
-    for (int i = 0; i < partial.count; i++)
-        remove_file(partial.items[i].path);
-    for (int i = 0; i < count; i++)
-        if (published[i].step <= step && ++kept > keep &&
-            (keep_every == 0 || published[i].step % keep_every != 0))
-            remove_file(published[i].path);
-    pt_free(published);
-    pt_free(partial.items);
 }

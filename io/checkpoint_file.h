@@ -47,6 +47,10 @@ pt_status_t pt_checkpoint_read_digest(hid_t dataset, const char *path, const cha
 pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out);
 void pt_checkpoint_content_free(pt_checkpoint_content_t *content);
 
+/* Files step_DIGITS with this suffix by falling step. A missing directory: none. Local. Caller frees *out with
+ * pt_free. */
+pt_status_t pt_checkpoint_scan(const char *directory, const char *suffix,
+                               pt_checkpoint_entry_t **out, int *count);
 /* Only the step in the header, as above. */
 pt_status_t pt_checkpoint_peek(const char *path, int64_t *step);
 /* What PENTA_FAULT asks for at this site, as the error it imitates. */

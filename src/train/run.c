@@ -245,7 +245,7 @@ static pt_status_t load(run_t *run)
     snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
     run->loss = run->resumed.path[0] ? run->resumed.loss : NAN;
-    run->first_step = t->step;
+    run->first_step = run->tried_step = t->step;
     if (!run->resumed.path[0])
         return pt_train_init_from(t, &run->initial);
     run->saved_step = t->step;

@@ -37,6 +37,7 @@ typedef struct run {
     pt_initial_t initial;
     int64_t first_step; /* done when this run began */
     int64_t saved_step; /* of the newest durable checkpoint, -1 none */
+    int64_t tried_step; /* files up to it are this run's: taken, or a save was tried */
     uint64_t digest;    /* of that one */
     double start_sec;   /* clock when the run began */
     bool in_loop;       /* set-up is over */

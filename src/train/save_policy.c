@@ -11,16 +11,28 @@ static const char *directory_of(const run_t *run, char *buffer, size_t size)
     return buffer;
 }
 
+/* The directory is ours, as it should be, and nothing in it will be replaced. Rank 0. */
+static pt_status_t make_way(run_t *run)
+{
+    char directory[PT_CONFIG_TEXT + 16];
+    int64_t step = run->trainer.step;
+    PT_TRY(pt_rundir_check_owner(run->dir));
+    PT_TRY(pt_rundir_restore(run->dir));
+    if (run->tried_step < step) /* what a save that failed after all left is ours */
+        PT_TRY(pt_checkpoint_set_aside(directory_of(run, directory, sizeof directory),
+                                       run->tried_step, step));
+    run->tried_step = step;
+    return PT_OK;
+}
+
 /* Without a look at older files. */
 static pt_status_t publish(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
     char record[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
-    pt_status_t ours = run->root ? pt_rundir_check_owner(run->dir) : PT_OK;
-    if (ours == PT_OK && run->root)
-        ours = pt_rundir_restore(run->dir);
-    PT_TRY(pt_comm_agree(t->mesh.world, ours, true)); /* whoever saves tells */
+    pt_status_t ready = run->root ? make_way(run) : PT_OK;
+    PT_TRY(pt_comm_agree(t->mesh.world, ready, true)); /* whoever saves tells */
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;

@@ -127,10 +127,17 @@ typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
 pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                                  const char *advice, pt_checkpoint_try_fn attempt,
                                  void *self, pt_checkpoint_entry_t *found);
+/* Before `step` is published by a run whose last file is that of step `last`: files of the steps between and of
+ * `step` itself are not its own (damaged ones that it skipped, copies). Each is renamed to NAME.h5.kept-1, or
+ * the first number that is free, with a warning, and is nobody's from then on. What is no regular file stays.
+ * One rank. Fails: IO. */
+pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t step);
 /* After `step` was published: removes stale .partial files and, of the published ones up to that
  * step, those beyond the newest `keep`, sparing multiples of keep_every (0: none). Files of later
  * steps stay: a run that started again from an older file did not make them, and they must not push
- * out what it just saved. One rank. Failures are warnings. */
+ * out what it just saved. Only what by its metadata is an intact file of the step in its name, with the data of
+ * the one just published, counts and is removed; what is not is set aside as above, what cannot be read
+ * stays. One rank. Failures are warnings. */
 void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
                           int64_t keep_every);
 

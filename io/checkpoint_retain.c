@@ -1,0 +1,165 @@
+/* Which published files go, and which are kept aside because they are not the run's own. */
+#include "io/checkpoint_file.h"
+#include "io/file.h"
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEPT_NAMES = 10000 };
+
+/* ---- set aside ------------------------------------------------------------------------------ */
+
+/* PATH.kept-K with the first K that is free. */
+static pt_status_t free_name(const char *path, char *out, size_t size)
+{
+    struct stat info;
+
+    for (int k = 1; k <= KEPT_NAMES; k++) {
+        int length = snprintf(out, size, "%s.kept-%d", path, k);
+        PT_CHECK(length < (int)size, PT_IO, "%s.kept-%d: this path is too long", path,
+                 k);
+        if (lstat(out, &info) != 0 && errno == ENOENT)
+            return PT_OK;
+    }
+    return PT_FAIL(PT_IO, "%s: in the way, and so are all names up to %s: move it away",
+                   path, out);
+}
+
+static pt_status_t set_aside(const char *path, const char *why)
+{
+    char kept[sizeof((pt_checkpoint_entry_t *)0)->path + 16];
+    struct stat info;
+
+    if (lstat(path, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)))
+        return PT_OK; /* gone, or what whoever creates the file will complain of */
+    PT_TRY(free_name(path, kept, sizeof kept));
+    PT_TRY(pt_file_rename(path, kept));
+    pt_log_all(PT_LOG_WARN, "%s: %s; kept as %s, which no run takes or removes", path,
+               why, kept);
+    return PT_OK;
+}
+
+pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t step)
+{
+    pt_checkpoint_entry_t *list = NULL;
+    int count = 0;
+    pt_status_t status = PT_OK;
+
+    PT_TRY(pt_checkpoint_scan(directory, ".h5", &list, &count));
+    for (int i = 0; i < count && status == PT_OK; i++)
+        if (list[i].step > last && list[i].step <= step)
+            status = set_aside(list[i].path, "this run neither took it nor wrote it");
+    pt_free(list);
+    return status;
+}
+
+/* ---- retain --------------------------------------------------------------------------------- */
+
+static void remove_file(const char *path)
+{
+    if (unlink(path) != 0 && errno != ENOENT)
+        pt_log_all(PT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));
+}
+
+typedef struct retained {
+    int64_t data_tokens; /* of the file just published, -1: unknown */
+    uint64_t data_hash;
+} retained_t;
+
+static retained_t own_data(const char *directory, int64_t step)
+{
+    char path[sizeof((pt_checkpoint_entry_t *)0)->path];
+    pt_checkpoint_content_t content;
+    retained_t own = {.data_tokens = -1};
+
+    if (pt_checkpoint_parse(pt_checkpoint_path(directory, step, path, sizeof path),
+                            &content) == PT_OK)
+        own = (retained_t){content.header.data_tokens, content.header.data_hash};
+    else
+        pt_error_clear();
+    pt_checkpoint_content_free(&content);
+    return own;
+}
+
+/* Why this file is not the run's own, into `why`; "": it is. */
+static void judge(const pt_checkpoint_entry_t *entry, const pt_checkpoint_content_t *is,
+                  const retained_t *own, char *why, size_t size)
+{
+    bool other = own->data_tokens >= 0 && (is->header.data_tokens != own->data_tokens ||
+                                           is->header.data_hash != own->data_hash);
+
+    why[0] = '\0';
+    if (is->header.step != entry->step)
+        snprintf(why, size, "holds step %lld, which is not that of its name",
+                 (long long)is->header.step);
+    else if (other)
+        snprintf(why, size, "of a run with other data");
+}
+
+/* What the record says of `path`, without the name. */
+static const char *defect_of(const char *path)
+{
+    const char *text = pt_error_last()->text;
+    size_t length = strlen(path);
+
+    return strncmp(text, path, length) == 0 && strncmp(text + length, ": ", 2) == 0
+               ? text + length + 2
+               : text;
+}
+
+/* One of ours? What is not is set aside, unless it cannot be read. */
+static bool counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
+{
+    pt_checkpoint_content_t content;
+    char why[PT_ERROR_TEXT + 16] = "";
+    pt_status_t status = pt_checkpoint_parse(entry->path, &content);
+
+    if (status == PT_OK)
+        judge(entry, &content, own, why, sizeof why);
+    else if (status == PT_DAMAGED)
+        snprintf(why, sizeof why, "damaged (%s)", defect_of(entry->path));
+    pt_checkpoint_content_free(&content);
+    pt_error_clear();
+    if (why[0] && set_aside(entry->path, why) != PT_OK)
+        pt_error_warn("a checkpoint that is not this run's stays");
+    return status == PT_OK && !why[0];
+}
+
+/* By falling step, so that those to be kept are found first; multiples of keep_every need no look beyond them. */
+static void retain(const pt_checkpoint_entry_t *list, int count, const retained_t *own,
+                   int64_t step, int64_t keep, int64_t keep_every)
+{
+    int64_t kept = 0;
+
+    for (int i = 0; i < count; i++) {
+        bool spared = keep_every > 0 && list[i].step % keep_every == 0;
+        if (list[i].step > step || (kept >= keep && spared))
+            continue;
+        if (list[i].step != step && !counts(&list[i], own))
+            continue;
+        if (++kept > keep && !spared)
+            remove_file(list[i].path);
+    }
+}
+
+void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
+                          int64_t keep_every)
+{
+    pt_checkpoint_entry_t *partial = NULL, *published = NULL;
+    int partials = 0, count = 0;
+
+    if (pt_checkpoint_scan(directory, ".h5.partial", &partial, &partials) != PT_OK ||
+        pt_checkpoint_list(directory, &published, &count) != PT_OK)
+        pt_error_warn("old checkpoints stay");
+    for (int i = 0; i < partials; i++)
+        remove_file(partial[i].path);
+    retained_t own = count > 1 ? own_data(directory, step) : (retained_t){-1, 0};
+    retain(published, count, &own, step, keep, keep_every);
+    pt_free(published);
+    pt_free(partial);
+}
