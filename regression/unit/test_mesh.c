@@ -1,6 +1,7 @@
 /* TEST timeout=60 */
-/* Coordinates of a mesh: inverse of each other for many shapes, up to 16,384 ranks; sizes that do
- * not divide are refused with the nearest that do; dry meshes of any rank. */
+/* Coordinates of a mesh: inverse of each other for many shapes, up to 16,384 ranks; places in groups
+ * against brute force; sizes that do not divide are refused with the nearest that do; dry meshes of
+ * any rank. */
 #include "regression/tap.h"
 
 #include "penta/base/alloc.h"
@@ -109,6 +110,110 @@ static void shapes(void)
     tap_ok(unique, "expert coordinates number each stage once");
 }
 
+/* ---- groups, against a walk over all pairs of ranks ----------------------------------------- */
+
+enum { MOST_RANKS = 48 };
+
+static const pt_axis_t numbering[2][4] = {
+    {PT_AXIS_TENSOR, PT_AXIS_CONTEXT, PT_AXIS_DATA, PT_AXIS_PIPELINE},
+    {PT_AXIS_EXPERT_TENSOR, PT_AXIS_EXPERT, PT_AXIS_EXPERT_DATA, PT_AXIS_PIPELINE}};
+
+static const struct {
+    int experts;
+    unsigned axes;
+} groups[] = {
+    {0, PT_AXIS_BIT(PT_AXIS_TENSOR)},
+    {0, PT_AXIS_BIT(PT_AXIS_CONTEXT)},
+    {0, PT_AXIS_BIT(PT_AXIS_PIPELINE)},
+    {0, PT_AXIS_BIT(PT_AXIS_DATA)},
+    {0, PT_DENSE_REPLICAS},
+    {0, PT_DENSE_REPLICAS | PT_AXIS_BIT(PT_AXIS_TENSOR)},
+    {1, PT_AXIS_BIT(PT_AXIS_EXPERT)},
+    {1, PT_AXIS_BIT(PT_AXIS_EXPERT_TENSOR)},
+    {1, PT_AXIS_BIT(PT_AXIS_EXPERT_DATA)},
+    {1, PT_AXIS_BIT(PT_AXIS_EXPERT) | PT_AXIS_BIT(PT_AXIS_EXPERT_DATA)},
+};
+
+/* Compares coordinates, the outermost axis of the numbering first; 0 when equal there. */
+static int order_of(const pt_axis_t axis[4], unsigned axes, const int *a, const int *b)
+{
+    for (int i = 3; i >= 0; i--)
+        if ((axes >> axis[i] & 1) && a[axis[i]] != b[axis[i]])
+            return a[axis[i]] < b[axis[i]] ? -1 : 1;
+    return 0;
+}
+
+static bool is_group_right(const pt_mesh_shape_t *shape, int experts, unsigned axes)
+{
+    static int c[MOST_RANKS][PT_AXIS_COUNT];
+    pt_comm_place_t place[MOST_RANKS];
+    int ranks = pt_mesh_ranks(shape);
+    bool ok = true;
+
+    for (int r = 0; r < ranks; r++) {
+        pt_mesh_coordinates(shape, r, c[r]);
+        place[r] = pt_mesh_group_place(shape, c[r], axes);
+    }
+    for (int r = 0; r < ranks; r++) {
+        int size = 0, before = 0;
+        for (int s = 0; s < ranks; s++) {
+            bool together = order_of(numbering[experts], ~axes, c[r], c[s]) == 0;
+            ok = ok && together == (place[r].color == place[s].color);
+            size += together;
+            before += together && order_of(numbering[experts], axes, c[s], c[r]) < 0;
+        }
+        ok = ok && place[r].color >= 0 && place[r].size == size &&
+             place[r].rank == before;
+    }
+    return ok;
+}
+
+/* The same coordinates stand at the same place, whatever the order of the axes is. */
+static bool is_order_free(const pt_mesh_shape_t *shape, unsigned axes)
+{
+    pt_mesh_shape_t plain = *shape;
+    bool ok = true;
+
+    memcpy(plain.order, pt_mesh_shape_default().order, sizeof plain.order);
+    for (int r = 0; r < pt_mesh_ranks(shape); r++) {
+        int c[PT_AXIS_COUNT], d[PT_AXIS_COUNT];
+        pt_mesh_coordinates(shape, r, c);
+        pt_mesh_coordinates(&plain, pt_mesh_rank_of(&plain, c), d);
+        pt_comm_place_t a = pt_mesh_group_place(shape, c, axes);
+        pt_comm_place_t b = pt_mesh_group_place(&plain, d, axes);
+        ok = ok && memcmp(c, d, sizeof c) == 0 && memcmp(&a, &b, sizeof a) == 0;
+    }
+    return ok;
+}
+
+static void group_places(void)
+{
+    int shapes = 0;
+    bool right = true, order_free = true;
+
+    for (int code = 0; code < 81; code++) {
+        pt_mesh_shape_t shape = pt_mesh_shape_default();
+        int sizes[4] = {code % 3 + 1, code / 3 % 3 + 1, code / 9 % 3 + 1, code / 27 + 1};
+        int stage = sizes[0] * sizes[1] * sizes[3], ranks = stage * sizes[2];
+        if (ranks > MOST_RANKS)
+            continue;
+        for (int i = 0; i < 4; i++)
+            shape.size[i] = sizes[i];
+        shape.size[PT_AXIS_EXPERT] = stage % 2 == 0 ? 2 : 1;
+        shape.size[PT_AXIS_EXPERT_TENSOR] = stage % 3 == 0 ? 3 : 1;
+        for (int p = 0; permute(p, shape.order); p++, shapes++) {
+            right = right && pt_mesh_shape_complete(&shape, ranks) == PT_OK;
+            for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+                right =
+                    right && is_group_right(&shape, groups[g].experts, groups[g].axes);
+                order_free = order_free && is_order_free(&shape, groups[g].axes);
+            }
+        }
+    }
+    tap_ok(right, "%d shapes: members of groups, ordered by coordinates", shapes);
+    tap_ok(order_free, "the order of the axes moves nobody inside a group");
+}
+
 /* Axis `a` set to `size`, the run has `ranks`; the message must contain `wanted`. */
 static void refused(pt_axis_t a, int size, int data, int ranks, const char *wanted)
 {
@@ -182,6 +287,7 @@ static void dry_mesh(void)
 int main(void)
 {
     shapes();
+    group_places();
     refusals();
     dry_mesh();
     tap_ok(pt_alloc_live_bytes() == 0, "nothing is left");

@@ -1,13 +1,15 @@
-/* Which rank is where. Coordinates are mixed-radix digits of the rank, innermost axis first; the
- * expert axes are digits of the place among tensor·context·data of a stage. */
+/* Computes which rank is where. Coordinates are mixed-radix digits of the rank, innermost axis
+ * first; the expert axes are digits of the position among tensor·context·data of a stage. */
 #include "penta/comm/mesh.h"
 
 #include <string.h>
 
-enum { DENSE_AXES = 4, EXPERT_AXES = 3 };
+enum { DENSE_AXES = 4, EXPERT_AXES = 3, STAGE_AXES = 3 };
 
 static const pt_axis_t dense_axes[DENSE_AXES] = {PT_AXIS_TENSOR, PT_AXIS_CONTEXT,
                                                  PT_AXIS_PIPELINE, PT_AXIS_DATA};
+static const pt_axis_t stage_axes[STAGE_AXES] = {PT_AXIS_TENSOR, PT_AXIS_CONTEXT,
+                                                 PT_AXIS_DATA};
 static const pt_axis_t expert_axes[EXPERT_AXES] = {PT_AXIS_EXPERT_TENSOR,
                                                    PT_AXIS_EXPERT, PT_AXIS_EXPERT_DATA};
 
@@ -135,36 +137,24 @@ int pt_mesh_ranks(const pt_mesh_shape_t *shape)
     return ranks;
 }
 
-/* The place of a rank among those of its stage: tensor, context, data in the mesh's order. */
-static int place_in_stage(const pt_mesh_shape_t *shape, const int *coordinate)
-{
-    int place = 0, step = 1;
-
-    for (int i = 0; i < DENSE_AXES; i++) {
-        pt_axis_t axis = shape->order[i];
-        if (axis == PT_AXIS_PIPELINE)
-            continue;
-        place += coordinate[axis] * step;
-        step *= shape->size[axis];
-    }
-    return place;
-}
-
 void pt_mesh_coordinates(const pt_mesh_shape_t *shape, int rank,
                          int coordinate[PT_AXIS_COUNT])
 {
-    int place;
+    int position = 0, step = 1;
 
     for (int i = 0; i < DENSE_AXES; i++) {
         pt_axis_t axis = shape->order[i];
         coordinate[axis] = rank % shape->size[axis];
         rank /= shape->size[axis];
     }
-    place = place_in_stage(shape, coordinate);
+    for (int i = 0; i < STAGE_AXES; i++) {
+        position += coordinate[stage_axes[i]] * step;
+        step *= shape->size[stage_axes[i]];
+    }
     for (int i = 0; i < EXPERT_AXES; i++) {
         pt_axis_t axis = expert_axes[i];
-        coordinate[axis] = place % shape->size[axis];
-        place /= shape->size[axis];
+        coordinate[axis] = position % shape->size[axis];
+        position /= shape->size[axis];
     }
 }
 
@@ -182,68 +172,51 @@ int pt_mesh_rank_of(const pt_mesh_shape_t *shape, const int coordinate[PT_AXIS_C
 
 /* ---- communicators ------------------------------------------------------------------------ */
 
-#define BIT(axis) (1u << PT_AXIS_##axis)
-
-/* Ranks that differ in the `free` axes of a group only, in their order: coordinates are digits of the rank. */
-static pt_comm_place_t place_along(const pt_mesh_shape_t *shape, int rank, unsigned free)
+/* Adds one digit to `number`, whose digits so far count to `*step`. */
+static void mesh_add_digit(int *number, int *step, int digit, int base)
 {
-    int coordinate[PT_AXIS_COUNT];
+    *number += digit * *step;
+    *step *= base;
+}
+
+pt_comm_place_t pt_mesh_group_place(const pt_mesh_shape_t *shape,
+                                    const int coordinate[PT_AXIS_COUNT], unsigned axes)
+{
+    static const pt_axis_t numbering[2][DENSE_AXES] = {
+        {PT_AXIS_TENSOR, PT_AXIS_CONTEXT, PT_AXIS_DATA, PT_AXIS_PIPELINE},
+        {PT_AXIS_EXPERT_TENSOR, PT_AXIS_EXPERT, PT_AXIS_EXPERT_DATA, PT_AXIS_PIPELINE}};
+    const pt_axis_t *digits = numbering[axes >> PT_AXIS_EXPERT != 0];
     pt_comm_place_t place = {.size = 1};
+    int colors = 1;
 
-    pt_mesh_coordinates(shape, rank, coordinate);
     for (int i = 0; i < DENSE_AXES; i++) {
-        pt_axis_t axis = shape->order[i];
-        if (!(free >> axis & 1))
-            continue;
-        place.rank += coordinate[axis] * place.size;
-        place.size *= shape->size[axis];
-        coordinate[axis] = 0;
+        pt_axis_t axis = digits[i];
+        if (axes >> axis & 1)
+            mesh_add_digit(&place.rank, &place.size, coordinate[axis],
+                           shape->size[axis]);
+        else
+            mesh_add_digit(&place.color, &colors, coordinate[axis], shape->size[axis]);
     }
-    place.color = pt_mesh_rank_of(shape, coordinate);
     return place;
 }
 
-/* The same along an expert axis: within a stage the order of ranks is that of places. */
-static pt_comm_place_t place_along_experts(const pt_mesh_shape_t *shape, int rank,
-                                           pt_axis_t along)
+static pt_status_t mesh_split(const pt_mesh_t *mesh, unsigned axes, const char *name,
+                              pt_axis_t axis, pt_comm_t **out)
 {
-    int coordinate[PT_AXIS_COUNT], step = 1, first;
-    pt_comm_place_t place = {.size = shape->size[along]};
-
-    pt_mesh_coordinates(shape, rank, coordinate);
-    place.rank = coordinate[along];
-    for (int i = 0; expert_axes[i] != along; i++)
-        step *= shape->size[expert_axes[i]];
-    first = place_in_stage(shape, coordinate) - coordinate[along] * step;
-    for (int i = 0; i < DENSE_AXES; i++) {
-        pt_axis_t axis = shape->order[i];
-        if (axis == PT_AXIS_PIPELINE)
-            continue;
-        coordinate[axis] = first % shape->size[axis];
-        first /= shape->size[axis];
-    }
-    place.color = pt_mesh_rank_of(shape, coordinate);
-    return place;
+    return pt_comm_split(mesh->world,
+                         pt_mesh_group_place(&mesh->shape, mesh->coordinate, axes),
+                         name, axis, out);
 }
 
-static pt_comm_place_t place_of(const pt_mesh_shape_t *shape, int rank, pt_axis_t axis)
+static pt_status_t mesh_split_all(pt_mesh_t *mesh)
 {
-    return axis <= PT_AXIS_DATA ? place_along(shape, rank, 1u << axis)
-                                : place_along_experts(shape, rank, axis);
-}
-
-static pt_status_t split_all(pt_mesh_t *mesh)
-{
-    int rank = pt_comm_rank(mesh->world);
-
     for (int i = 0; i < PT_AXIS_COUNT; i++) {
         pt_axis_t axis = (pt_axis_t)i;
-        PT_TRY(pt_comm_split(mesh->world, place_of(&mesh->shape, rank, axis),
-                             pt_axis_name(axis), axis, &mesh->axis[axis]));
+        PT_TRY(mesh_split(mesh, PT_AXIS_BIT(axis), pt_axis_name(axis), axis,
+                          &mesh->axis[axis]));
     }
-    PT_TRY(pt_comm_split(mesh->world,
-                         place_along(&mesh->shape, rank, BIT(CONTEXT) | BIT(DATA)),
-                         "dense_replicas", PT_AXIS_DATA, &mesh->dense_replicas));
+    PT_TRY(mesh_split(mesh, PT_DENSE_REPLICAS, "dense_replicas", PT_AXIS_DATA,
+                      &mesh->dense_replicas));
     mesh->expert_replicas = mesh->axis[PT_AXIS_EXPERT_DATA];
     return PT_OK;
 }
@@ -258,7 +231,7 @@ pt_status_t pt_mesh_create(pt_engine_t *engine, const pt_mesh_shape_t *shape,
                     "a mesh of %d ranks in a run of %d", pt_mesh_ranks(shape),
                     pt_comm_size(out->world));
     pt_mesh_coordinates(shape, pt_comm_rank(out->world), out->coordinate);
-    PT_TRY_GOTO(destroy, split_all(out));
+    PT_TRY_GOTO(destroy, mesh_split_all(out));
     return PT_OK;
 destroy:
     pt_mesh_destroy(out);

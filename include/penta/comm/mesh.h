@@ -1,10 +1,13 @@
 /* mesh.h — which rank is where (layer: comm).
  *
  * World = tensor × context × pipeline × data, numbered with the innermost axis of `order` fastest.
- * For experts, each stage's tensor·context·data ranks are numbered again as expert_tensor (inner)
- * × expert × expert_data (outer), so a rank's attention and its experts use different groups.
- * Every communicator is split once, here. Coordinates are pure functions, also for ranks that do
- * not exist (plans). */
+ * For experts, each stage's ranks are numbered again: their position, tensor innermost, then
+ * context, then data, is cut into expert_tensor (inner) × expert × expert_data (outer). A rank's
+ * attention and its experts use different groups.
+ * `order` decides only which process has which coordinates. Members of a group are ordered by
+ * coordinates, so sums in rank order do not depend on `order`.
+ * Every communicator is split once, here. Coordinates and places are pure functions of constant
+ * time, also for ranks that do not exist (plans). */
 #ifndef PENTA_MESH_H
 #define PENTA_MESH_H
 
@@ -25,6 +28,17 @@ int pt_mesh_ranks(const pt_mesh_shape_t *shape);
 void pt_mesh_coordinates(const pt_mesh_shape_t *shape, int rank,
                          int coordinate[PT_AXIS_COUNT]);
 int pt_mesh_rank_of(const pt_mesh_shape_t *shape, const int coordinate[PT_AXIS_COUNT]);
+
+/* Sets of axes. */
+#define PT_AXIS_BIT(axis) (1u << (axis))
+#define PT_DENSE_REPLICAS (PT_AXIS_BIT(PT_AXIS_CONTEXT) | PT_AXIS_BIT(PT_AXIS_DATA))
+
+/* Place of the rank with these coordinates in its group: the ranks that differ from it only on
+ * `axes`, ordered by coordinates (tensor innermost, then context, data, pipeline; or
+ * expert_tensor, expert, expert_data, pipeline).
+ * axes: dense axes, or expert axes; pipeline may join either. */
+pt_comm_place_t pt_mesh_group_place(const pt_mesh_shape_t *shape,
+                                    const int coordinate[PT_AXIS_COUNT], unsigned axes);
 
 typedef struct pt_mesh {
     pt_mesh_shape_t shape;
