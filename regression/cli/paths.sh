@@ -43,4 +43,16 @@ tap_ok "a byte order mark and CRLF in the file" train dos.ini run.dir=dos
 iconv -f UTF-8 -t UTF-16 home/c.ini >wide.ini
 tap_fails "UTF-16 is refused" 2 train wide.ini run.dir=wide
 tap_ok "... in words" grep -q 'UTF-16: save it as UTF-8' err
+# ---- Pipes: whoever writes into them may take time ----
+tap_ok "a pipe of the shell" train <(echo "[train]"; sleep 0.2; echo seed = 7) data.path=home/text run.dir=piped
+tap_fails "... silently" 1 grep -q waiting err
+tap_ok "... read to its end" grep -q '^seed = 7 ' piped/config.resolved.ini
+mkfifo slow
+{ sleep 4; echo "[train]"; sleep 0.5; echo seed = 8; } >slow &
+# shellcheck disable=SC2086 # words
+late() { timeout 50 "$MPIEXEC" -n 2 "$PENTA" train slow data.path=home/text run.dir=late $small >out 2>err; }
+tap_ok "a writer who comes late" late
+tap_ok "... is waited for, and that is said once" test "$(grep -c 'slow: waiting for somebody to write into it' err)" -eq 1
+tap_ok "... to the end" grep -q '^seed = 8 ' late/config.resolved.ini
+wait
 tap_done

@@ -13,79 +13,14 @@
 #include "penta/base/log.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
 
 extern char **environ;
-
-static bool is_utf16(const char *text, size_t length)
-{
-    return length >= 2 &&
-           (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
-}
-
-/* Editors of Windows begin a file with the byte order mark of UTF-8. Returns the bytes removed. */
-static size_t drop_mark(char *text, size_t length)
-{
-    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0)
-        return 0;
-    memmove(text, text + 3, length - 3 + 1);
-    return 3;
-}
-
-pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
-                         size_t *length)
-{
-    FILE *file = fopen(path, "rb");
-    pt_status_t status;
-    char *text = NULL, shown[PT_CITED];
-    struct stat info;
-    size_t room = limit;
-    int error;
-
-    *out = NULL;
-    if (!file)
-        return PT_FAIL_COMMON(PT_CONFIG, "%s %s: cannot open it: %s", what,
-                              pt_show(path, shown, sizeof shown), strerror(errno));
-    /* Pipes and files of /proc do not say. */
-    if (fstat(fileno(file), &info) == 0 && info.st_size > 0 &&
-        (size_t)info.st_size < limit)
-        room = (size_t)info.st_size;
-    PT_TRY_GOTO(close_file, PT_NEW("file text", room + 2, &text));
-    errno = 0;
-    *length = fread(text, 1, room + 1, file);
-    error = errno;
-    status = PT_OK;
-    if (ferror(file))
-        status = PT_FAIL_COMMON(error == EISDIR ? PT_CONFIG : PT_IO,
-                                "%s %s: cannot read it: %s", what,
-                                pt_show(path, shown, sizeof shown), strerror(error));
-    else if (*length > room)
-        status = PT_FAIL_COMMON(PT_CONFIG,
-                                "%s %s: more than %zu bytes: is this the right file?",
-                                what, pt_show(path, shown, sizeof shown), room);
-    else if (is_utf16(text, *length))
-        status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: UTF-16: save it as UTF-8", what,
-                                pt_show(path, shown, sizeof shown));
-    else if (memchr(text, '\0', *length))
-        status = PT_FAIL_COMMON(PT_CONFIG, "%s %s: holds a NUL byte: not a text file",
-                                what, pt_show(path, shown, sizeof shown));
-    if (status != PT_OK)
-        goto close_file;
-    *length -= drop_mark(text, *length);
-    *out = text;
-    text = NULL;
-close_file:
-    pt_free(text);
-    (void)fclose(file);
-    return status;
-}
 
 /* "" when it is not set, or could not be handed on. */
 static const char *home_directory(void)

@@ -119,7 +119,8 @@ const char *pt_section_help(const char *section);
  * model.config_json included. Local; errors are COMMON in kind (the caller broadcasts them).
  * Caller frees *out with pt_free. Fails: CONFIG, IO. */
 pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], char **out);
-/* A text file of at most `limit` bytes, none of them NUL, without its byte order mark; UTF-16 is refused; `what` it is, for messages. Local; errors as
+/* A text file of at most `limit` bytes, none of them NUL, without its byte order mark; UTF-16 is refused; `what` it is, for messages. Waits for
+ * what writes into a pipe, after a few seconds with a warning. Local; errors as
  * above. Caller frees *out, which ends with a NUL, with pt_free. Fails: CONFIG, IO. */
 pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
                          size_t *length);

@@ -1,0 +1,109 @@
+/* Files that people write: whole, in memory, and text. */
+#include "penta/base/alloc.h"
+#include "penta/base/log.h"
+#include "src/config/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 3000 };
+
+static bool is_utf16(const char *text, size_t length)
+{
+    return length >= 2 &&
+           (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+}
+
+/* Editors of Windows begin a file with the byte order mark of UTF-8. Returns the bytes removed. */
+static size_t drop_mark(char *text, size_t length)
+{
+    if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0)
+        return 0;
+    memmove(text, text + 3, length - 3 + 1);
+    return 3;
+}
+
+/* Who writes into a pipe, such as `<(...)` of a shell, may take time, or never come. */
+static void wait_for_writer(int file, const char *what, const char *path, bool *is_told)
+{
+    struct pollfd pipe = {.fd = file, .events = POLLIN};
+    char shown[PT_CITED];
+
+    if (poll(&pipe, 1, *is_told ? -1 : PATIENCE_MS) != 0 || *is_told)
+        return;
+    pt_log_root(PT_LOG_WARN, "%s %s: waiting for somebody to write into it", what,
+                pt_show(path, shown, sizeof shown));
+    *is_told = true;
+}
+
+/* Opened without waiting, so that the wait can be told of. */
+static pt_status_t read_all(int file, const char *what, const char *path, char *text,
+                            size_t room, size_t *length)
+{
+    char shown[PT_CITED];
+    bool is_told = false;
+    ssize_t count = 1;
+
+    *length = 0;
+    while (*length < room && count != 0) {
+        wait_for_writer(file, what, path, &is_told);
+        count = read(file, text + *length, room - *length);
+        if (count > 0)
+            *length += (size_t)count;
+        else if (count < 0 && errno != EAGAIN && errno != EINTR)
+            return PT_FAIL_COMMON(errno == EISDIR ? PT_CONFIG : PT_IO,
+                                  "%s %s: cannot read it: %s", what,
+                                  pt_show(path, shown, sizeof shown), strerror(errno));
+    }
+    return PT_OK;
+}
+
+/* `length` bytes of at most `room`. */
+static pt_status_t check_text(const char *what, const char *path, const char *text,
+                              size_t length, size_t room)
+{
+    char shown[PT_CITED];
+
+    pt_show(path, shown, sizeof shown);
+    PT_CHECK_COMMON(length <= room, PT_CONFIG,
+                    "%s %s: more than %zu bytes: is this the right file?", what, shown,
+                    room);
+    PT_CHECK_COMMON(!is_utf16(text, length), PT_CONFIG,
+                    "%s %s: UTF-16: save it as UTF-8", what, shown);
+    PT_CHECK_COMMON(!memchr(text, '\0', length), PT_CONFIG,
+                    "%s %s: holds a NUL byte: not a text file", what, shown);
+    return PT_OK;
+}
+
+pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
+                         size_t *length)
+{
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    pt_status_t status;
+    char *text = NULL, shown[PT_CITED];
+    struct stat info;
+    size_t room = limit;
+
+    *out = NULL;
+    if (file < 0)
+        return PT_FAIL_COMMON(PT_CONFIG, "%s %s: cannot open it: %s", what,
+                              pt_show(path, shown, sizeof shown), strerror(errno));
+    /* Pipes and files of /proc do not say. */
+    if (fstat(file, &info) == 0 && info.st_size > 0 && (size_t)info.st_size < limit)
+        room = (size_t)info.st_size;
+    PT_TRY_GOTO(close_file, PT_NEW("file text", room + 2, &text));
+    PT_TRY_GOTO(close_file, read_all(file, what, path, text, room + 1, length));
+    PT_TRY_GOTO(close_file, check_text(what, path, text, *length, room));
+    text[*length] = '\0';
+    *length -= drop_mark(text, *length);
+    *out = text;
+    text = NULL;
+close_file:
+    pt_free(text);
+    (void)close(file);
+    return status;
+}
