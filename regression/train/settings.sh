@@ -6,7 +6,7 @@
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 numeric="ops/test_ops ops/test_dispatch golden/test_golden golden/test_narrow
-train/test_model train/test_linear train/test_again train/test_decode train/test_finite train/test_init_from
+train/test_model train/test_linear train/test_many_runs train/test_decode train/test_finite train/test_init_from
 train/test_initial train/test_layouts train/test_learns train/test_masked train/test_optimizer
 train/test_plan train/test_repeat train/test_replicas train/test_samples train/test_skip"
 timed="mpi/test_wait fault/disk.sh perf/speed.sh cli/driver.sh"

@@ -1,10 +1,5 @@
-#include "penta/base/alloc.h"
 #include "penta/base/clock.h"
-#include "penta/base/log.h"
-#include "pt_version.h"
 #include "src/train/private.h"
-
-#include <stdio.h>
 
 /* Best of a few products of the probe matrices; a rank that shares its core still meets it alone
  * once in a while. */
@@ -35,44 +30,4 @@ pt_status_t pt_train_measure_peak(pt_trainer_t *t, double *flops)
     PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &sum, 1, status));
     *flops = (double)sum;
     return PT_OK;
-}
-
-void pt_train_build_text(const pt_trainer_t *t, char *buffer, size_t size)
-{
-    char libraries[PT_CHECKPOINT_TEXT];
-    pt_checkpoint_libraries(libraries, sizeof libraries);
-    snprintf(buffer, size, "penta %s (%s), %s, %s, %s", PT_VERSION, PT_GIT_REVISION,
-             libraries, t->device->library, PT_COMPILER);
-}
-
-enum { HOST_NAME = 64 };
-
-static pt_status_t host_text(const char *names, int ranks, char **out)
-{
-    size_t size = (size_t)ranks * (HOST_NAME + 16) + 1;
-    PT_TRY(pt_alloc("host map", size, 1, (void **)out));
-    pt_text_t text = pt_text_init(*out, size);
-    for (int r = 0; r < ranks; r++)
-        pt_text_add(&text, "%d %.*s\n", r, HOST_NAME - 1, names + (size_t)r * HOST_NAME);
-    return PT_OK;
-}
-
-pt_status_t pt_train_host_map(pt_trainer_t *t, char **out)
-{
-    pt_comm_t *world = t->mesh.world;
-    char mine[HOST_NAME] = "", *all = NULL;
-    int ranks = pt_comm_size(world);
-    bool root = pt_comm_rank(world) == 0;
-    *out = NULL;
-    snprintf(mine, sizeof mine, "%s", pt_log_host());
-    pt_status_t status =
-        pt_alloc("host names", root ? (size_t)ranks * HOST_NAME : 1, 1, (void **)&all);
-    PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
-    PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, mine, sizeof mine, all));
-    status = root && !t->device->dry ? host_text(all, ranks, out)
-                                     : pt_strdup("host map", "", out);
-    PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
-done:
-    pt_free(all);
-    return status;
 }
