@@ -27,6 +27,36 @@ tap_fails "... whose end stays" 2 train run.dir=moved "${wsd[@]}" train.steps=20
 tap_ok "... for a reason" grep -q 'until the decay begins: after update 10 of the old' err
 tap_ok "... more steps are a warning" train run.dir=moved "${wsd[@]}" train.steps=20
 tap_ok "... in words" grep -q 'goes beyond the learning-rate schedule of 15 steps' err
+tap_fails "... nor does its length change" 2 train run.dir=moved "${wsd[@]}" train.steps=15 train.wsd_decay=4
+tap_ok "... for the same reason" grep -q 'train.wsd_decay: now 4 .*until the decay begins: after update 10 .* 11 of the new' err
+tap_fails "... nor its shape" 2 train run.dir=moved "${wsd[@]}" train.steps=15 train.decay=linear
+tap_ok "... for the same reason" grep -q 'train.decay: now linear (command line), checkpoint wsd (it may change until' err
+rm -rf moved
+tap_fails "one stops before its decay" 75 train run.dir=moved "${wsd[@]}" train.steps=20 run.stop_step=12 train.wsd_decay=3
+tap_fails "... which may not begin earlier than that" 2 train run.dir=moved "${wsd[@]}" train.steps=20 train.wsd_decay=9
+tap_ok "... but may be longer" train run.dir=moved "${wsd[@]}" train.steps=20
+tap_ok "... and is then that of the other run" test "$(digest whole)" = "$(digest moved)"
+rm -rf moved
+tap_fails "a constant rate" 75 train run.dir=moved "${wsd[@]}" train.decay=constant train.steps=12 run.stop_step=11
+tap_ok "... may end as wsd" train run.dir=moved "${wsd[@]}" train.steps=20
+tap_ok "... and is then that of the other run" test "$(digest whole)" = "$(digest moved)"
+rm -rf moved
+tap_fails "a cosine" 75 train run.dir=moved train.decay=cosine train.warmup=4 train.steps=20 run.stop_step=8
+for shape in linear constant wsd; do
+    tap_fails "... does not become $shape" 2 train run.dir=moved train.decay=$shape train.warmup=4 train.steps=20
+done
+
+tap_ok "a default warm-up" train run.dir=warm train.steps=20
+tap_fails "... of a run that stops in it" 75 train run.dir=short train.steps=20 run.stop_step=3
+tap_ok "... and goes on with few steps" train run.dir=short train.steps=5
+tap_ok "... is as long as it was" test "$(rate warm 5)" = "$(rate short 5)"
+tap_fails "... without a word" 1 grep -q "train.warmup" err
+
+tap_fails "a run without masks stops" 75 train run.dir=mask run.stop_step=2 train.steps=6
+tap_fails "... and goes on with none, spelt in another way" 75 train run.dir=mask run.stop_step=4 train.steps=6 data.mask=-
+tap_ok "... and back" train run.dir=mask train.steps=6
+head -c "$(wc -c <text)" /dev/zero | tr '\0' '\1' >ones
+tap_fails "... but not with a file" 2 train run.dir=mask train.steps=8 data.mask=ones
 
 tap_fails "a plain run stops" 75 train run.dir=plain run.stop_step=2 train.steps=6
 tap_fails "the same values, spelt in another way, are the same" 75 train run.dir=plain run.stop_step=4 train.steps=6 \

@@ -3,6 +3,7 @@
 #include "penta/base/alloc.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MODEL(key) PT_OPTION_model_##key
@@ -172,6 +173,15 @@ static void lower_defaults(pt_config_t *config)
         pt_config_value(config, PT_OPTION_train_lr, text, sizeof text);
         set_derived(config, PT_OPTION_train_min_lr, text);
     }
+}
+
+int64_t pt_config_warmup(const pt_config_t *config, int64_t decay_steps)
+{
+    int64_t warmup = config->train.warmup;
+
+    if (strcmp(config->origin[PT_OPTION_train_warmup], "derived") == 0)
+        warmup = strtoll(pt_option(PT_OPTION_train_warmup)->default_text, NULL, 10);
+    return warmup < decay_steps ? warmup : decay_steps;
 }
 
 pt_status_t pt_model_fill(pt_config_t *config, const pt_json_text_t *json)

@@ -143,24 +143,66 @@ static void free_archive(archive_t *archive)
     pt_free(archive->then);
 }
 
+/* Updates before the rate falls. */
 static int64_t decay_begin(const pt_config_t *config, int64_t decay_steps)
 {
     int64_t length = config->train.wsd_decay;
 
-    return decay_steps - (length > 0 ? length : decay_steps / 10);
+    switch (config->train.decay) {
+    case PT_DECAY_CONSTANT: return INT64_MAX;
+    case PT_DECAY_WSD: return decay_steps - (length > 0 ? length : decay_steps / 10);
+    default: return pt_config_warmup(config, decay_steps);
+    }
 }
 
-/* Did nothing of what was done so far depend on the length of the schedule, old or new? */
+/* Has neither decay, old or new, a share in what was done so far? */
+static bool is_before_decay(const archive_t *archive, const pt_resume_point_t *point,
+                            int64_t wanted)
+{
+    return point->updates <= decay_begin(archive->then, point->decay_steps) &&
+           point->updates <= decay_begin(archive->now, wanted);
+}
+
+/* Lasts the decay, if there is one, a time of its own? */
+static bool ends_by_itself(const pt_config_t *config)
+{
+    return config->train.decay == PT_DECAY_CONSTANT ||
+           config->train.decay == PT_DECAY_WSD;
+}
+
 static bool may_move(const archive_t *archive, const pt_resume_point_t *point,
                      int64_t wanted)
 {
-    int now = archive->now->train.decay, then = archive->then->train.decay;
+    return ends_by_itself(archive->now) && ends_by_itself(archive->then) &&
+           is_before_decay(archive, point, wanted);
+}
 
-    if (now == PT_DECAY_CONSTANT && then == PT_DECAY_CONSTANT)
-        return true;
-    return now == PT_DECAY_WSD && then == PT_DECAY_WSD &&
-           point->updates <= decay_begin(archive->then, point->decay_steps) &&
-           point->updates <= decay_begin(archive->now, wanted);
+static void add_reason(const archive_t *archive, const pt_resume_point_t *point,
+                       int64_t wanted, pt_string_t *different)
+{
+    pt_string_add(different,
+                  " (it may change until the decay begins: after update %lld of the "
+                  "old, %lld of the new schedule, but %lld are done)",
+                  (long long)decay_begin(archive->then, point->decay_steps),
+                  (long long)decay_begin(archive->now, wanted),
+                  (long long)point->updates);
+}
+
+/* The shape of the decay, like its end, may change as long as it has no influence. `old`: the checkpoint's. */
+static void compare_shape(const archive_t *archive, const pt_resume_point_t *old,
+                          int64_t decay_steps, pt_string_t *different)
+{
+    int now = archive->now->train.decay, then = archive->then->train.decay;
+    bool same = now == then && (now != PT_DECAY_WSD ||
+                                decay_begin(archive->now, decay_steps) ==
+                                    decay_begin(archive->then, old->decay_steps));
+
+    if (same || is_before_decay(archive, old, decay_steps))
+        return;
+    list_difference(archive,
+                    pt_option(now == then ? ID(train, wsd_decay) : ID(train, decay)),
+                    different);
+    add_reason(archive, old, decay_steps, different);
 }
 
 static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
@@ -185,11 +227,21 @@ static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
                   (long long)given, now->origin[ID(train, decay_steps)],
                   (long long)point->decay_steps);
     if (now->train.decay == PT_DECAY_WSD && then->train.decay == PT_DECAY_WSD)
-        pt_string_add(different,
-                      " (it may move until the decay begins: after update %lld of the "
-                      "old, %lld of the new schedule, but %lld are done)",
-                      (long long)decay_begin(then, point->decay_steps),
-                      (long long)decay_begin(now, wanted), (long long)point->updates);
+        add_reason(archive, point, wanted, different);
+}
+
+/* Is there a file among them? */
+static bool has_mask(const pt_config_t *config)
+{
+    char path[PT_CONFIG_TEXT];
+    int count = pt_config_items(config, ID(data, mask));
+
+    for (int i = 0; i < count; i++) {
+        pt_config_item(config, ID(data, mask), i, path);
+        if (strcmp(path, "-") != 0)
+            return true;
+    }
+    return false;
 }
 
 static void list_differences(const archive_t *archive, pt_string_t *different)
@@ -204,7 +256,7 @@ static void list_differences(const archive_t *archive, pt_string_t *different)
             list_difference(archive, row, different);
     }
     /* Files may move, but not come or go. */
-    if (!now->data.mask[0] != !then->data.mask[0])
+    if (has_mask(now) != has_mask(then))
         list_difference(archive, pt_option(ID(data, mask)), different);
     if (archive->unknown.length > 0)
         pt_string_add(different, "\n  options this version does not have: %s",
@@ -220,7 +272,9 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
 
     PT_TRY_GOTO(free_all, read_archive(archived_ini, point->path, config, &archive));
     list_differences(&archive, &different);
+    pt_resume_point_t old = *point;
     settle_schedule(&archive, point, &different);
+    compare_shape(&archive, &old, point->decay_steps, &different);
     PT_TRY_GOTO(free_all, different.status);
     PT_TRY_GOTO(free_all, archive.unknown.status);
     if (different.length > 0)
@@ -263,7 +317,8 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
         const pt_option_t *row = pt_option((pt_option_id_t)i);
         char now[PT_CITED], then[PT_CITED], shown[2][PT_SHOWN];
 
-        if (!is_told(row) || is_same(config, archive.then, row))
+        if (!is_told(row) || is_same(config, archive.then, row) ||
+            strcmp(config->origin[i], "derived") == 0)
             continue;
         pt_config_value(config, (pt_option_id_t)i, now, sizeof now);
         pt_config_value(archive.then, (pt_option_id_t)i, then, sizeof then);

@@ -27,10 +27,15 @@ pt_status_t pt_corpus_open_masks(pt_corpus_t *corpus, const pt_config_t *config,
 {
     char option[PT_CORPUS_OPTION], path[PT_CONFIG_TEXT];
     int count = pt_config_items(config, id);
+    bool any = false;
 
-    if (count == 0)
+    PT_REQUIRE(count == 0 || first + corpus->file_count <= count);
+    for (int f = 0; f < corpus->file_count && count > 0; f++) {
+        pt_config_item(config, id, first + f, path);
+        any = any || strcmp(path, "-") != 0;
+    }
+    if (!any)
         return PT_OK;
-    PT_REQUIRE(first + corpus->file_count <= count);
     pt_config_origin(config, id, option, sizeof option);
     PT_TRY(PT_NEW("masks of the corpus", corpus->file_count, &corpus->masks));
     for (int f = 0; f < corpus->file_count; f++) {

@@ -16,10 +16,8 @@ static double progress(int64_t t, int64_t begin, int64_t end)
 double pt_learning_rate(const pt_config_t *config, int64_t decay_steps, int64_t t)
 {
     double peak = config->train.lr, low = config->train.min_lr;
-    int64_t warmup = config->train.warmup, wsd = config->train.wsd_decay;
-    if (warmup >
-        decay_steps) /* the schedule of the first start, shorter than this one's steps */
-        warmup = decay_steps;
+    int64_t warmup = pt_config_warmup(config, decay_steps);
+    int64_t wsd = config->train.wsd_decay;
     if (t <= warmup)
         return peak * (double)t / (double)warmup;
     if (wsd == 0)

@@ -145,6 +145,9 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
                             size_t size);
 /* The resolved configuration as an INI text, each value with its origin. Caller frees with pt_free. */
 pt_status_t pt_config_to_ini(const pt_config_t *config, char **out);
+/* Updates of warm-up in a schedule of that length, which may be that of an earlier start: at most all of it; a default
+ * that train.steps of this start has lowered counts as it was. */
+int64_t pt_config_warmup(const pt_config_t *config, int64_t decay_steps);
 /* A checkpoint that a run may resume from. */
 typedef struct pt_resume_point {
     const char *path;
@@ -152,7 +155,8 @@ typedef struct pt_resume_point {
     int64_t decay_steps; /* its schedule; set to the one to go on with */
 } pt_resume_point_t;
 /* On resume: compares what all FIXED options mean, however it is spelt, with the archived INI text. The
- * schedule may differ where its length has no influence yet: with wsd until the decay begins. CONFIG,
+ * schedule (train.decay_steps, train.decay, train.wsd_decay) may differ where its decay, old and new, has no influence
+ * yet; that of cosine and linear is as long as it was. CONFIG,
  * listing every row that differs. */
 pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini,
                                    pt_resume_point_t *point);
