@@ -67,14 +67,14 @@ static pt_status_t check_linear(rig_world_t *world, product_t *p, double *worst)
     PT_TRY(rig_copy(world, p->x, x, true));
     PT_TRY(rig_copy(world, p->weight, w, true));
     PT_TRY(pt_op_fill(world->device, world->stream, &(pt_op_fill_t){.x = p->dweight}));
-    PT_TRY(pt_linear_fwd(&call, p->x, p->weight, (pt_tensor_t){0}, p->y));
+    PT_TRY(pt_linear_forward(&call, p->x, p->weight, p->y));
     PT_TRY(check_sample(world, p->y, x, w, (int64_t[]){IN, 1, IN, 1}, IN, worst));
     float *y;
     PT_TRY(PT_NEW("y", N * OUT, &y));
     PT_TRY(rig_copy(world, p->y, y, false));
-    PT_TRY(pt_linear_bwd_input(&call, p->y, p->weight, p->dx));
+    PT_TRY(pt_linear_input(&call, p->y, p->weight, p->dx));
     PT_TRY(check_sample(world, p->dx, y, w, (int64_t[]){OUT, 1, 1, IN}, OUT, worst));
-    PT_TRY(pt_linear_bwd_weight(&call, p->y, p->x, p->dweight, (pt_tensor_t){0}));
+    PT_TRY(pt_linear_weight(&call, p->y, p->x, p->dweight));
     PT_TRY(check_sample(world, p->dweight, y, x, (int64_t[]){1, OUT, 1, IN}, N, worst));
     pt_free(y);
     pt_free(w);

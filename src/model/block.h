@@ -1,51 +1,28 @@
 /* block.h — what a model is made of (private to src/model).
  *
- * A block (embedding, attention, ffn, head) lists the tensors it works with and says
- * for each who reads it later; model.c decides where it lives, so recompute and the
- * split of backward into B and W are no business of the blocks. A block's functions
- * find all their tensors bound in the call.
+ * A model is a row of blocks, each with a program (program.h). place.c decides where a block's tensors live,
+ * pass.c runs the programs: recompute, brackets around weights and the split of the backward pass are there and
+ * nowhere else. Where a tensor lives follows from who reads it last:
  *
- *   forward          reads its input, writes y and what is kept
- *   remake           writes the CHEAP tensors again, the same bits
- *   backward_input   turns dy, the gradient of the output, into the input's in place
- *   backward_weight  adds to the gradients of the parameters
+ *                          recompute none   selective   full, every:K     evaluation only
+ *   x of the block         slot, B part     B part      B part if first   stream, two in turn
+ *                                                       of a group, else
+ *                                                       group
+ *   forward -> input       B part           B part      group             scratch
+ *   forward -> weight      W part           W part      group             scratch
+ *   the same, replayed     W part           scratch     group             scratch
+ *   input -> weight        scratch          scratch     scratch           -
+ *   within one pass        scratch          scratch     scratch           scratch
+ *   x, read in forward     stream           stream      stream            stream
  *
- * Where a tensor lives, by what it is kept for:
- *
- *              recompute none   selective   full, every:K     evaluation only
- *   INPUT      slot, B part     B part      B part if first   stream, two in turn
- *                                           of a group, else
- *                                           group
- *   B          B part           B part      group             scratch
- *   W          W part           W part      group             scratch
- *   CHEAP      W part           scratch     group             scratch
- *   GRADIENT   scratch          scratch     scratch           -
- *   RESULT     B part           B part      B part            scratch
- *   PASSED     stream           stream      stream            stream
- *   NOTHING    scratch          scratch     scratch           scratch
- *
- * and when a W may come later than its B, W, CHEAP and GRADIENT tensors always live
- * in the W part (held from F on, so that selective saves nothing then). The group's
- * buffers serve all groups of layers and all micro-batches; scratch serves all
- * blocks. */
+ * and when a weight pass may come later than its input pass, what it reads always lives in the W part (held from
+ * forward on, so that selective saves nothing then). Blocks of a group are computed again together; the group's
+ * buffers serve all groups of layers and all micro-batches, scratch serves all blocks. */
 #ifndef PT_MODEL_BLOCK_H
 #define PT_MODEL_BLOCK_H
 
 #include "penta/model/model.h"
-
-typedef struct pt_block pt_block_t;
-typedef struct pt_call pt_call_t;
-
-typedef enum pt_keep {
-    PT_KEEP_INPUT,    /* the output of the block before */
-    PT_KEEP_B,        /* forward for backward_input (and for remaking) */
-    PT_KEEP_W,        /* forward for backward_weight, and backward_input too */
-    PT_KEEP_CHEAP,    /* forward for backward_weight only; remade at little cost */
-    PT_KEEP_GRADIENT, /* backward_input for backward_weight */
-    PT_KEEP_RESULT,   /* forward for backward_input, never computed again */
-    PT_KEEP_PASSED,   /* the output of the block before, for forward only */
-    PT_KEEP_NOTHING   /* within one function */
-} pt_keep_t;
+#include "src/model/program.h"
 
 typedef enum pt_region {
     PT_REGION_SLOT_B,
@@ -56,41 +33,34 @@ typedef enum pt_region {
     PT_REGIONS
 } pt_region_t;
 
-enum { PT_BLOCK_TENSORS = 20, PT_TENSOR_INPUT = 0 };
-
-typedef struct pt_planned {
-    pt_tensor_t shape; /* ndim 0: this block has none */
-    pt_keep_t keep;
-    bool by_rows; /* dimension 0 is the rows of the micro-batch */
+typedef struct pt_place {
     pt_region_t region;
-    int64_t offset; /* bytes from the start of the region */
-} pt_planned_t;
+    int64_t offset; /* bytes from the start of the region; -1: has no memory of its own */
+} pt_place_t;
 
-typedef struct pt_block_ops {
-    const char *name; /* where's site */
-    void (*plan)(const pt_model_t *model, pt_block_t *block);
-    pt_status_t (*forward)(pt_call_t *call);
-    pt_status_t (*remake)(pt_call_t *call);         /* NULL: has nothing cheap */
-    pt_status_t (*backward_input)(pt_call_t *call); /* NULL, both: forward did it */
-    pt_status_t (*backward_weight)(pt_call_t *call);
-} pt_block_ops_t;
-
-extern const pt_block_ops_t pt_embedding_block, pt_attention_block, pt_ffn_block,
-    pt_head_block;
-
-struct pt_block {
-    const pt_block_ops_t *ops;
-    int layer, unit;          /* layer -1: outside the layers */
+typedef struct pt_block {
+    const pt_program_t *program;
+    int layer;                /* -1: outside the layers */
+    int unit;                 /* of its parameters */
+    int borrowed;             /* unit whose weights it only reads (a tied head); -1 */
     int group;                /* of layers computed again together; -1: never again */
     int param[PT_ROLE_COUNT]; /* index in the table, -1: the model has none */
-    pt_planned_t tensor[PT_BLOCK_TENSORS];
-};
+    pt_place_t *place;        /* [program->tensors] */
+} pt_block_t;
 
 /* A region holds one set of tensors, or one for each slot. */
 typedef struct pt_region_place {
     int64_t bytes; /* of one set */
     char *base;    /* NULL while planning */
 } pt_region_place_t;
+
+typedef enum pt_block_kind {
+    PT_BLOCK_EMBEDDING,
+    PT_BLOCK_ATTENTION,
+    PT_BLOCK_FFN,
+    PT_BLOCK_HEAD,
+    PT_BLOCK_KINDS
+} pt_block_kind_t;
 
 struct pt_model {
     const pt_arch_t *arch;
@@ -102,8 +72,10 @@ struct pt_model {
     pt_model_options_t options;
     pt_where_t *where, nowhere;
     int64_t rows;
+    int64_t heads, kv_heads; /* of this rank */
+    pt_program_t *program[PT_BLOCK_KINDS];
     int blocks;
-    pt_block_t *block; /* the one chunk */
+    pt_block_t *block;
     pt_region_place_t region[PT_REGIONS];
     pt_tensor_t cos, sin; /* A, [sequence, R/2]; absent: learned positions */
     void *op_workspace;   /* scratch of the ops */
@@ -114,85 +86,85 @@ struct pt_model {
     pt_tensor_t tied_grad;   /* of a tied head; empty between steps */
 };
 
-/* One function of one block on one micro-batch. */
+/* One pass of one block on one micro-batch. */
 struct pt_call {
     pt_model_t *model;
     const pt_block_t *block;
+    const pt_action_t *action;
     const pt_batch_view_t *batch;
     const pt_decode_t *decode; /* NULL: the batch is all that attention sees */
     pt_stream_t *stream;
     int64_t rows;
-    bool last_weight; /* backward_weight: the step's last of this chunk */
-    pt_tensor_t
-        y; /* forward: [n,C]; absent: not wanted (the end of what is computed again) */
+    bool last_weight; /* weight pass: the step's last of this chunk */
+    bool replay; /* forward of what the weight pass reads: its inputs are as forward left them */
+    pt_tensor_t y;  /* forward: [n,C]; absent: nobody wants it */
     pt_tensor_t dy; /* backward: [n,C] */
-    pt_tensor_t t[PT_BLOCK_TENSORS];
 };
 
-/* ---- planning: activations.c ---- */
+/* ---- place.c ---- */
 
-/* A tensor of a block: [rows, cols] in T, [rows] (cols 0) or [rows, cols] in A,
- * [count] in T, [count] in the type of gradients. */
-void pt_block_rows(const pt_model_t *model, pt_block_t *block, int index,
-                   pt_keep_t keep, int64_t cols);
-void pt_block_stats(const pt_model_t *model, pt_block_t *block, int index,
-                    pt_keep_t keep, int64_t cols);
-void pt_block_vector(const pt_model_t *model, pt_block_t *block, int index,
-                     pt_keep_t keep, int64_t count);
-void pt_block_gradient(const pt_model_t *model, pt_block_t *block, int index,
-                       pt_keep_t keep, int64_t count);
 /* Regions and offsets of all blocks. Fails: MEMORY on overflow. */
 pt_status_t pt_model_plan_memory(pt_model_t *model);
 pt_status_t pt_model_take_memory(pt_model_t *model, pt_arena_t *activations,
                                  pt_arena_t *workspace);
-/* A tensor of `block` for a micro-batch of `rows` with the slots of `action`. */
-pt_tensor_t pt_model_bind(const pt_model_t *model, const pt_block_t *block, int index,
+/* A tensor of a block for an action of `rows` rows. */
+pt_tensor_t pt_model_bind(const pt_model_t *model, const pt_block_t *block, int tensor,
                           const pt_action_t *action, int64_t rows);
 
-/* ---- what blocks share: linear.c, norm.c ---- */
+/* ---- what nodes find in a call: call.c ---- */
 
+pt_tensor_t pt_call_tensor(const pt_call_t *call, int tensor);
+/* An operand of a node; absent where it has none. */
+pt_tensor_t pt_call_operand(const pt_call_t *call, const pt_node_t *node,
+                            pt_operand_t operand);
 /* Weight or gradient of a parameter of this block; absent when the model has none. */
 pt_tensor_t pt_call_weight(const pt_call_t *call, pt_role_t role);
 pt_tensor_t pt_call_grad(const pt_call_t *call, pt_role_t role);
 pt_dropout_t pt_call_dropout(const pt_call_t *call, pt_dropout_site_t site);
+/* x = 0. */
+pt_status_t pt_call_clear(const pt_call_t *call, pt_tensor_t x);
 
-/* y[n,out] = x[n,in]·Wᵀ + bias; dx = dy·W; dW (+=) dyᵀ·x, dbias (+=) column sums.
+/* ---- what nodes share with the head: nodes/ ---- */
+
+/* y[n,out] = x[n,in]·Wᵀ; dx = dy·W; dW (+=) dyᵀ·x.
  * Cut into calls of a fixed size that depends on the shapes only (a GEMM's bits
  * depend on its cut); communication makes progress between them. */
-pt_status_t pt_linear_fwd(const pt_call_t *call, pt_tensor_t x, pt_tensor_t weight,
-                          pt_tensor_t bias, pt_tensor_t y);
-pt_status_t pt_linear_bwd_input(const pt_call_t *call, pt_tensor_t dy,
-                                pt_tensor_t weight, pt_tensor_t dx);
-pt_status_t pt_linear_bwd_weight(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t x,
-                                 pt_tensor_t dweight, pt_tensor_t dbias);
+pt_status_t pt_linear_forward(const pt_call_t *call, pt_tensor_t x, pt_tensor_t weight,
+                              pt_tensor_t y);
+pt_status_t pt_linear_input(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t weight,
+                            pt_tensor_t dx);
+pt_status_t pt_linear_weight(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t x,
+                             pt_tensor_t dweight);
+/* dbias (+=) column sums of dy; nothing where the model has no such bias. */
+pt_status_t pt_bias_weight(const pt_call_t *call, pt_tensor_t dy, pt_role_t bias);
 
-/* A norm at work. dweight, dbias of the input pass take this micro-batch's part
- * alone, overwritten; pt_norm_bwd_weight adds it to the gradient, so that B and W
- * may be far apart. */
-typedef struct pt_norm_call {
+/* A norm at work. dweight, dbias of the input pass take this micro-batch's part alone,
+ * overwritten; the weight pass adds it to the gradient. */
+typedef struct pt_norm_args {
     pt_norm_t kind;
     pt_role_t weight, bias; /* bias PT_ROLE_COUNT: none */
     pt_tensor_t x, y, mean, rstd;
     pt_tensor_t dy, dx, dweight, dbias;
     bool accumulate; /* dx */
-} pt_norm_call_t;
-pt_status_t pt_norm_forward(const pt_call_t *call, const pt_norm_call_t *norm);
-pt_status_t pt_norm_backward_input(const pt_call_t *call, const pt_norm_call_t *norm);
-pt_status_t pt_norm_backward_weight(const pt_call_t *call, const pt_norm_call_t *norm);
+} pt_norm_args_t;
+pt_status_t pt_norm_forward(const pt_call_t *call, const pt_norm_args_t *norm);
+pt_status_t pt_norm_input(const pt_call_t *call, const pt_norm_args_t *norm);
+pt_status_t pt_norm_weight(const pt_call_t *call, const pt_norm_args_t *norm);
 
-/* head.c: logits (type A) of rows [first_row, …) of the bound head. */
-pt_status_t pt_head_logits(pt_call_t *call, int64_t first_row, pt_tensor_t logits);
+/* ---- head.c, cache.c, rotary.c ---- */
+
+/* Logits (type A) of rows [first_row, …) of the head's call. */
+pt_status_t pt_head_logits(const pt_call_t *call, int64_t first_row, pt_tensor_t logits);
 /* The gradient of the head's input, which backward hands on. */
-pt_tensor_t pt_head_gradient(const pt_model_t *model, const pt_action_t *action,
-                             int64_t rows);
+pt_tensor_t pt_head_gradient(const pt_model_t *model, const pt_block_t *block,
+                             const pt_action_t *action, int64_t rows);
 
-/* cache.c: keys and values of the places so far */
+/* Keys and values of the places so far. */
 pt_status_t pt_cache_layout(pt_model_t *model, pt_arena_t *activations);
 pt_status_t pt_cache_prepare(pt_model_t *model, pt_stream_t *stream);
 /* Attention of the rows of the batch to all their sequences have in the cache, which they join first. */
 pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *rows);
 
-/* rotary.c */
 int64_t pt_rotary_columns(const pt_arch_t *arch); /* R; 0: none */
 pt_status_t pt_rotary_tables(pt_model_t *model, pt_stream_t *stream);
 

@@ -49,7 +49,7 @@ static pt_tensor_t places(const pt_call_t *call, pt_tensor_t cache, int64_t slot
     pt_tensor_t x = pt_tensor_slice(cache, 0, call->block->layer, 1);
 
     x = pt_tensor_slice(pt_tensor_slice(x, 1, slot, 1), 2, first, count);
-    return pt_tensor_3d(x.data, x.dtype, x.memory, count, call->model->arch->kv_heads,
+    return pt_tensor_3d(x.data, x.dtype, x.memory, count, call->model->kv_heads,
                         call->model->arch->head_dim);
 }
 
