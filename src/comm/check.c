@@ -133,11 +133,33 @@ static pt_status_t check_reduction(const pt_transfer_t *transfer)
     return check_apart(transfer, &transfer->send, &transfer->recv, 0);
 }
 
+/* A handle outside the engine's pool is not read. */
+static pt_status_t check_after(const pt_transfer_t *transfer)
+{
+    const pt_engine_t *engine = transfer->comm->engine;
+    uintptr_t pool = (uintptr_t)engine->requests;
+    uintptr_t bytes = (uintptr_t)engine->max_requests * sizeof *engine->requests;
+
+    if (transfer->after_count < 0 || transfer->after_count > PT_AFTER)
+        return refuse(transfer, "comes after too many requests", NULL);
+    for (int i = 0; i < transfer->after_count; i++) {
+        const pt_request_t *after = transfer->after[i];
+        if (after && (uintptr_t)after - pool >= bytes)
+            return refuse(transfer, "comes after a request of another engine", NULL);
+        if (!after || after->state == PT_REQUEST_FREE)
+            return refuse(transfer,
+                          "comes after a request that was never begun, or is ended",
+                          NULL);
+    }
+    return PT_OK;
+}
+
 pt_status_t pt_transfer_check(const pt_transfer_t *transfer)
 {
     const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
     int64_t bytes = 0;
 
+    PT_TRY(check_after(transfer));
     if (transfer->kind != PT_RECV && transfer->kind != PT_BROADCAST) {
         PT_TRY(check_tensor(transfer, send, "send", -1));
         bytes = pt_tensor_bytes(send);

@@ -217,6 +217,10 @@ static pt_status_t mesh_split_all(pt_mesh_t *mesh)
     }
     PT_TRY(mesh_split(mesh, PT_DENSE_REPLICAS, "dense_replicas", PT_AXIS_DATA,
                       &mesh->dense_replicas));
+    PT_TRY(mesh_split(mesh, PT_DENSE_REPLICAS, "dense_gather", PT_AXIS_DATA,
+                      &mesh->dense_gather));
+    PT_TRY(mesh_split(mesh, PT_AXIS_BIT(PT_AXIS_EXPERT_DATA), "expert_gather",
+                      PT_AXIS_EXPERT_DATA, &mesh->expert_gather));
     mesh->expert_replicas = mesh->axis[PT_AXIS_EXPERT_DATA];
     return PT_OK;
 }
@@ -240,6 +244,8 @@ destroy:
 
 void pt_mesh_destroy(pt_mesh_t *mesh)
 {
+    pt_comm_free(mesh->expert_gather);
+    pt_comm_free(mesh->dense_gather);
     pt_comm_free(mesh->dense_replicas);
     for (int axis = PT_AXIS_COUNT - 1; axis >= 0; axis--)
         pt_comm_free(mesh->axis[axis]);

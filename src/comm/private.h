@@ -13,7 +13,7 @@ enum { PT_COMM_NAME = 32 };
 
 typedef enum pt_request_state {
     PT_REQUEST_FREE,
-    PT_REQUEST_READY,   /* waits for its event, for its staging, for chaos */
+    PT_REQUEST_READY, /* waits for its event, for what it comes after, for its staging */
     PT_REQUEST_STAGING, /* copy or cast on the device under way */
     PT_REQUEST_QUEUED,  /* waits for its turn */
     PT_REQUEST_ON_WIRE,
@@ -36,10 +36,11 @@ typedef struct pt_guard {
 struct pt_request {
     pt_transfer_t transfer;
     pt_request_state_t state;
-    uint64_t number;   /* order of begin in the engine */
-    int delay;         /* chaos: polls until it may be ready */
-    bool staged;       /* device tensors go through host memory */
-    bool marked;       /* `event` stands for device work that end has to order */
+    uint64_t number;          /* order of begin in the engine */
+    uint64_t after[PT_AFTER]; /* numbers of the requests that transfer.after names */
+    int delay;                /* chaos: polls until it may be ready */
+    bool staged;              /* device tensors go through host memory */
+    bool marked;              /* `event` stands for device work that end has to order */
     pt_event_t *event; /* first `ready`, then of staging, then of the device part */
     pt_segment_t segment;
     char *stage_send, *stage_recv; /* in the segment */

@@ -129,13 +129,28 @@ static pt_status_t mark(pt_request_t *request)
                                              engine->stream);
 }
 
-/* The device work before the wire: rounding to the wire type, copying out. */
+/* Are all requests done that this one comes after? One that was ended since has another number, or is
+ * free. */
+static bool request_may_follow(const pt_request_t *request)
+{
+    for (int i = 0; i < request->transfer.after_count; i++) {
+        const pt_request_t *after = request->transfer.after[i];
+        if (after->number == request->after[i] && after->state != PT_REQUEST_FREE &&
+            after->state != PT_REQUEST_DONE)
+            return false;
+    }
+    return true;
+}
+
+/* The device work before the wire: rounding to the wire type, copying out, and the sums of the requests
+ * that this one comes after, which are ahead of it in the engine's stream. */
 static pt_status_t start_staging(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
     pt_engine_t *engine = engine_of(request);
     pt_op_cast_t cast = {.x = transfer->send};
-    bool work = request->staged || (is_cast(transfer) && !is_empty(request));
+    bool follows = transfer->after_count > 0 && engine->stream;
+    bool work = request->staged || follows || (is_cast(transfer) && !is_empty(request));
 
     if (is_cast(transfer) && !is_empty(request)) {
         int64_t count = pt_tensor_count(&transfer->send);
@@ -160,6 +175,8 @@ static pt_status_t advance_ready(pt_request_t *request)
         engine->moves++;
         return PT_OK;
     }
+    if (!request_may_follow(request))
+        return PT_OK;
     PT_TRY(is_ready(engine, request->event, &ready));
     if (ready && request->staged)
         PT_TRY(pt_staging_is_vacant(request, &ready));
@@ -340,6 +357,8 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
     request->transfer = *transfer;
     request->ticket.move = move_of(transfer);
     request->event = transfer->ready;
+    for (int i = 0; i < transfer->after_count; i++)
+        request->after[i] = transfer->after[i]->number;
     PT_TRY_GOTO(release, pt_staging_take(request));
     if (request->staged)
         redirect(request);

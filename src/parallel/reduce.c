@@ -18,7 +18,9 @@ static pt_tensor_t shard_of(const pt_units_t *units, int bucket, pt_tensor_t who
 static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
                                 pt_stream_t *stream, pt_request_t **request)
 {
-    pt_comm_t *comm = pt_bucket_comm(units, &units->bucket[bucket]);
+    const pt_mesh_t *mesh = units->mesh;
+    pt_comm_t *comm =
+        units->bucket[bucket].expert ? mesh->expert_gather : mesh->dense_gather;
     pt_transfer_t transfer = {.kind = PT_ALL_GATHER, .comm = comm};
     transfer.send = shard_of(units, bucket, whole);
     transfer.recv = whole;

@@ -14,6 +14,10 @@
  * order: begun in opposite order they complete and silently swap data.) Send and receive are
  * matched by (peer, tag) and do not wait for each other or for collectives.
  *
+ * Transfers chain: one may name others that it comes after, on any communicators of the engine,
+ * so that nobody blocks the host between them. All ranks of a communicator name the same ones,
+ * and since only requests already begun can be named, chains cannot deadlock.
+ *
  * Reductions of floating-point numbers are all-to-all + a local sum in rank order (never an MPI
  * sum): independent of library, message size and placement. MAX and integer sums are exact.
  *
@@ -123,6 +127,8 @@ typedef enum pt_tag_use {
  * use, chunk). Below 32,768, which every MPI allows. Equal (peer, tag): in begin order. */
 int pt_tag(pt_tag_use_t use, int chunk, int64_t index);
 
+enum { PT_AFTER = 4 }; /* requests a transfer may come after */
+
 typedef struct pt_transfer {
     pt_transfer_kind_t kind;
     pt_comm_t *comm;
@@ -134,11 +140,15 @@ typedef struct pt_transfer {
     const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
     bool accumulate; /* REDUCE_SCATTER: add to recv */
     pt_event_t *ready; /* device work that makes `send` valid and frees `recv`; NULL: now */
+    /* Requests of this engine, begun and not yet ended: this transfer starts when all of them are
+     * done, so that it may read what they receive. They may be ended at any time after begin. */
+    int after_count;
+    pt_request_t *after[PT_AFTER];
 } pt_transfer_t;
 
 /* Starts a transfer; the buffers belong to it until end. Never blocks. `ready` is an event from
  * pt_comm_mark; begin consumes it, failed or not. Local call, collective meaning.
- * Fails: INTERNAL (too many requests, staging exceeded, shapes). */
+ * Fails: INTERNAL (too many requests, staging exceeded, shapes, `after` of no begun request). */
 pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out);
 /* Records an event of the engine's pool on `stream`, to be passed as `ready` of one begin. Local. */
 pt_status_t pt_comm_mark(pt_engine_t *engine, pt_stream_t *stream, pt_event_t **out);

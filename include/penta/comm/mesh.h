@@ -47,6 +47,8 @@ typedef struct pt_mesh {
     pt_comm_t *axis[PT_AXIS_COUNT]; /* size-1 axes too: code above has no special case */
     pt_comm_t *dense_replicas; /* data × context: what dense gradients are summed over */
     pt_comm_t *expert_replicas; /* expert_data */
+    /* The same ranks again, for gathers: one waits for its own sum only, and holds up no sum. */
+    pt_comm_t *dense_gather, *expert_gather;
 } pt_mesh_t;
 
 /* Collective (world). Caller destroys. */
