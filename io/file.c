@@ -176,6 +176,14 @@ pt_status_t pt_file_unreadable(const char *path, int error)
                    path, strerror(error));
 }
 
+/* Where the file ends by now; `at` where that cannot be told. */
+static int64_t end_of(int fd, int64_t at)
+{
+    struct stat info;
+
+    return fstat(fd, &info) == 0 ? (int64_t)info.st_size : at;
+}
+
 pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
                           int64_t at)
 {
@@ -189,7 +197,7 @@ pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
         if (n < 0)
             return pt_file_unreadable(path, errno);
         PT_CHECK(n > 0, PT_DAMAGED, "%s: ends at byte %lld, inside a tensor", path,
-                 (long long)at);
+                 (long long)end_of(fd, at));
         to += n;
         at += n;
         bytes -= n;

@@ -204,6 +204,11 @@ static void test_content(void)
                strstr(pt_error_last()->text, "two ends at byte 7") && valid == 0,
            "%s", pt_error_last()->text);
     pt_error_clear();
+    tap_ok(truncate("two", 3) == 0, "it ends before what is asked for");
+    tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 1, 1, &out, &valid) == PT_IO &&
+               strstr(pt_error_last()->text, "two ends at byte 3,") && valid == 0,
+           "%s", pt_error_last()->text);
+    pt_error_clear();
     tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, -1, -1, &out, &valid) == PT_OK &&
                valid == 0 && mask[0] == 0,
            "padding needs no mask");

@@ -79,6 +79,14 @@ void pt_corpus_close_file(pt_corpus_file_t *file)
     pt_free(file->path);
 }
 
+/* Where the file ends by now; `at` where that cannot be told. */
+static int64_t end_of(int descriptor, int64_t at)
+{
+    struct stat info;
+
+    return fstat(descriptor, &info) == 0 ? (int64_t)info.st_size : at;
+}
+
 /* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
 static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
                                int64_t offset, int64_t count, uint8_t *out)
@@ -92,7 +100,8 @@ static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
         PT_CHECK(got > 0, PT_IO,
                  "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
                  "change the files of a corpus during a run",
-                 file->path, (long long)offset, (long long)file->bytes);
+                 file->path, (long long)end_of(descriptor, offset),
+                 (long long)file->bytes);
         offset += got;
         count -= got;
         out += got;

@@ -63,6 +63,16 @@ static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
     return status;
 }
 
+static const pt_corpus_t *corpus_of(const pt_trainer_t *t, int which)
+{
+    return which == 0 ? t->corpus : t->validation[which - 1].corpus;
+}
+
+bool pt_train_can_evaluate(const pt_trainer_t *t, int which)
+{
+    return pt_corpus_samples(corpus_of(t, which), PT_SPLIT_VALIDATION) > 0;
+}
+
 pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
                               void *self, double *loss, bool *stopped)
 {
@@ -71,7 +81,7 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;
     PT_REQUIRE(which >= 0 && which <= t->validations);
-    e.corpus = which == 0 ? t->corpus : t->validation[which - 1].corpus;
+    e.corpus = corpus_of(t, which);
     e.sequences = pt_corpus_samples(e.corpus, PT_SPLIT_VALIDATION);
     *stopped = false;
     *loss = NAN;

@@ -221,12 +221,15 @@ static void print_losses(const run_t *run)
     const char *separator = "";
     printf("validation loss");
     for (int i = 0; i <= run->trainer.validations; i++) {
-        if (isnan(run->validation_loss[i]))
+        if (!pt_train_can_evaluate(&run->trainer, i))
             continue;
         printf("%s", separator);
         if (i > 0)
             printf(" of %s", run->trainer.validation[i - 1].name);
-        printf(" %.4f", run->validation_loss[i]);
+        if (isnan(run->validation_loss[i]))
+            printf(" none");
+        else
+            printf(" %.4f", run->validation_loss[i]);
         separator = ",";
     }
     printf("\n");

@@ -13,6 +13,19 @@
 
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
+/* Masks are the same each time: it is said once. */
+static void warn_of_no_validation(const run_t *run, int which)
+{
+    if (run->evaluated || !pt_train_can_evaluate(&run->trainer, which))
+        return;
+    pt_log_root(
+        PT_LOG_WARN,
+        "validation on %s: none of the labels it takes counts (%s, data.document_mask, "
+        "run.eval_sequences): its loss is null; later validations do not repeat this",
+        which == 0 ? "data.path" : run->trainer.validation[which - 1].name,
+        which == 0 ? "data.mask" : "data.validation_mask");
+}
+
 static pt_status_t evaluate(run_t *run, bool *stopped)
 {
     pt_trainer_t *t = &run->trainer;
@@ -22,8 +35,11 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
     for (int i = 0; i <= t->validations && !*stopped; i++) {
         double *loss = &run->validation_loss[i];
         PT_TRY(pt_train_evaluate(t, i, stop_is_wanted, run, loss, stopped));
-        any = any || !isnan(*loss);
+        any = any || pt_train_can_evaluate(t, i);
+        if (isnan(*loss) && !*stopped)
+            warn_of_no_validation(run, i);
     }
+    run->evaluated = run->evaluated || !*stopped;
     if (*stopped || any)
         report_evaluation(run, *stopped);
     return PT_OK;

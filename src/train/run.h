@@ -24,6 +24,7 @@ typedef struct run {
     pt_rundir_t *dir;         /* rank 0 only */
     bool terminal;            /* progress goes to a terminal */
     bool warned;              /* of a step without labels */
+    bool evaluated;           /* once, as a whole */
     bool stop_warned;         /* of a directory named stop */
     double start_wall;        /* seconds since 1970 */
     int64_t found_step;       /* newest file when the directory was opened, -1 none */

@@ -107,6 +107,8 @@ pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self
 pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
                               pt_want_stop_fn want_stop, void *self, double *loss,
                               bool *stopped);
+/* Has it sequences to validate on? `which` as above. */
+bool pt_train_can_evaluate(const pt_trainer_t *trainer, int which);
 
 /* State digest of the weights (sum over owned shards, all ranks). Collective. */
 pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
