@@ -130,13 +130,15 @@ static bool counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
     return status == PT_OK && !why[0];
 }
 
-/* By falling step, so that those to be kept are found first; multiples of keep_every need no look beyond them. */
+/* By falling step, so that those to be kept are found first. Without a look at any while none is too many; multiples of keep_every need no look beyond them. */
 static void retain(const pt_checkpoint_entry_t *list, int count, const retained_t *own,
                    int64_t step, int64_t keep, int64_t keep_every)
 {
-    int64_t kept = 0;
+    int64_t kept = 0, all = 0;
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
+        all += list[i].step <= step;
+    for (int i = 0; i < count && all > keep; i++) {
         bool spared = keep_every > 0 && list[i].step % keep_every == 0;
         if (list[i].step > step || (kept >= keep && spared))
             continue;
@@ -158,7 +160,7 @@ void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
         pt_error_warn("old checkpoints stay");
     for (int i = 0; i < partials; i++)
         remove_file(partial[i].path);
-    retained_t own = count > 1 ? own_data(directory, step) : (retained_t){-1, 0};
+    retained_t own = count > keep ? own_data(directory, step) : (retained_t){-1, 0};
     retain(published, count, &own, step, keep, keep_every);
     pt_free(published);
     pt_free(partial);
