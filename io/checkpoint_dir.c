@@ -13,6 +13,12 @@
 
 enum { STEP_DIGITS = 8, MAX_DIGITS = 18, LIST_TRIES = 100, SCANS = 3 };
 
+const char *pt_checkpoint_directory(const char *run_dir, char *buffer, size_t size)
+{
+    snprintf(buffer, size, "%s/checkpoints", run_dir);
+    return buffer;
+}
+
 const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer,
                                size_t size)
 {
@@ -117,6 +123,16 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
     for (int i = 0; i < SCANS && *count == 0; i++)
         PT_TRY(pt_checkpoint_scan(directory, ".h5", out, count));
     return PT_OK;
+}
+
+pt_status_t pt_checkpoint_look(const char *path, void *unused)
+{
+    pt_checkpoint_content_t content;
+
+    (void)unused;
+    pt_status_t status = pt_checkpoint_parse(path, &content);
+    pt_checkpoint_content_free(&content);
+    return status;
 }
 
 typedef struct search {

@@ -121,16 +121,33 @@ static bool is_ours(const pt_lock_t *lock)
 
 /* ---- a lock that changed under way ---------------------------------------------------------- */
 
+/* What became of the directory that the open lock lies in: the system follows what is renamed. */
+static pt_status_t say_gone(const pt_lock_t *lock)
+{
+    char name[64], now[PATH_MAX] = "";
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", lock->fd);
+    ssize_t length = readlink(name, now, sizeof now - 1);
+    now[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(now, '/');
+    if (slash)
+        *slash = '\0';
+    bool moved = now[0] == '/' && access(now, F_OK) == 0;
+    return PT_FAIL(PT_CONFIG,
+                   "%s: removed or renamed while the run was at work%s%s%s; this one "
+                   "ends without publishing anything more",
+                   lock->directory, moved ? " (it is now " : "", moved ? now : "",
+                   moved ? ": name it as before, and start the run again)" : "");
+}
+
 /* *made: nobody else was quicker. */
 static pt_status_t make_again(pt_lock_t *lock, bool *made)
 {
     struct stat info;
 
     *made = false;
-    PT_CHECK(stat(lock->directory, &info) == 0, PT_CONFIG,
-             "%s: removed while the run was at work; this one ends without publishing "
-             "anything more",
-             lock->directory);
+    if (stat(lock->directory, &info) != 0)
+        return say_gone(lock);
     int fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return PT_OK;
@@ -175,6 +192,14 @@ static pt_status_t look_again(pt_lock_t *lock)
         (void)flock(fd, LOCK_EX | LOCK_NB);
         return PT_OK;
     }
+    bool is_file =
+        error != ELOOP && error != ENXIO && error != EISDIR && error != ESPIPE;
+    if (!is_file && fd >= 0)
+        close(fd);
+    PT_CHECK(is_file, PT_IO,
+             "%s: is no longer a regular file, so it is not known who owns the "
+             "directory; remove it, and the run goes on",
+             lock->path);
     bool is_lock = error != 0 || read_lock(fd, &owner);
     if (fd >= 0)
         close(fd);
@@ -186,7 +211,7 @@ static pt_status_t look_again(pt_lock_t *lock)
                    lock->path);
         return write_lock(lock);
     }
-    PT_CHECK(error == 0 || error == ELOOP || error == ENXIO || error == EISDIR, PT_IO,
+    PT_CHECK(error == 0, PT_IO,
              "%s: cannot be read, so it is not known who owns the directory: %s",
              lock->path, strerror(error));
     return say_taken(lock, &owner);
@@ -271,7 +296,9 @@ static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
     lock->fd =
         open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     PT_CHECK(lock->fd >= 0, PT_IO, "%s: cannot be opened: %s", lock->path,
-             errno == ELOOP ? "it is a symbolic link; remove it" : strerror(errno));
+             errno == ELOOP                      ? "it is a symbolic link; remove it"
+             : errno == EISDIR || errno == ENXIO ? "it is not a regular file; remove it"
+                                                 : strerror(errno));
     PT_CHECK(fstat(lock->fd, &info) == 0 && S_ISREG(info.st_mode), PT_IO,
              "%s: is not a regular file; remove it", lock->path);
     bool held = hold(lock->fd);

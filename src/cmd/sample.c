@@ -32,7 +32,7 @@ static pt_status_t open_newest(opening_t *opening)
     const char *dir = opening->config->run.dir;
     pt_checkpoint_entry_t found;
 
-    snprintf(directory, sizeof directory, "%s/checkpoints", dir);
+    (void)pt_checkpoint_directory(dir, directory, sizeof directory);
     PT_TRY(pt_checkpoint_newest(
         NULL, directory, "name another run.dir, or a file by checkpoint.resume=FILE",
         open_file, opening, &found));

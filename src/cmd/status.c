@@ -133,7 +133,7 @@ static pt_status_t read_directory(state_t *state)
     PT_TRY(read_tail(state->directory, "run.lock", state->lock, sizeof state->lock,
                      &found));
     state->lock[strcspn(state->lock, "\n")] = '\0';
-    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", state->directory);
+    (void)pt_checkpoint_directory(state->directory, checkpoints, sizeof checkpoints);
     PT_TRY(pt_checkpoint_newest(NULL, checkpoints, NULL, NULL, NULL, &newest));
     state->checkpoint = newest.path[0] ? newest.step : -1;
     PT_CHECK_COMMON(state->status || state->lock[0] || state->checkpoint >= 0, PT_CONFIG,

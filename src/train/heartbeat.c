@@ -22,12 +22,17 @@ static int shown(pt_phase_t phase)
     }
 }
 
+int64_t run_resumable_step(const run_t *run)
+{
+    return run->saved_step >= 0 ? run->saved_step : run->intact_step;
+}
+
 pt_run_status_t run_status(const run_t *run)
 {
     return (pt_run_status_t){
         .step = run->trainer.step,
         .steps = run->config->train.steps,
-        .checkpoint_step = run->saved_step >= 0 ? run->saved_step : run->found_step,
+        .checkpoint_step = run_resumable_step(run),
         .ranks = pt_log_size(),
         .started = run->start_wall,
     };
@@ -38,7 +43,7 @@ static void leave_last_words(const run_t *run)
 {
     char path[PT_CONFIG_TEXT + 16], text[PT_STATUS_BYTES];
     pt_run_status_t what = run_status(run);
-    what.status = run->found_step >= 0 ? PT_STOPPED : PT_ABORTED;
+    what.status = run_resumable_step(run) >= 0 ? PT_STOPPED : PT_ABORTED;
     what.reason = "signal";
     what.message =
         "ended by a second signal, or 20 s after the first one, before the first "

@@ -115,7 +115,7 @@ static pt_status_t take_newest(source_t *source, const char *directory)
     char inner[PT_CONFIG_TEXT + 16], option[PT_CONFIG_ORIGIN + 32];
     pt_checkpoint_entry_t found;
 
-    snprintf(inner, sizeof inner, "%s/checkpoints", directory);
+    (void)pt_checkpoint_directory(directory, inner, sizeof inner);
     PT_TRY(pt_checkpoint_newest(world, inner, advice, take_file, source, &found));
     if (!found.path[0])
         PT_TRY(

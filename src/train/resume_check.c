@@ -57,8 +57,8 @@ static pt_status_t look_at_newest(view_t *view)
 {
     char directory[PT_CONFIG_TEXT + 16];
     pt_checkpoint_entry_t found;
-    snprintf(directory, sizeof directory, "%s/checkpoints",
-             view->trainer->config->run.dir);
+    (void)pt_checkpoint_directory(view->trainer->config->run.dir, directory,
+                                  sizeof directory);
     return pt_checkpoint_newest(NULL, directory, NULL, look_at, view, &found);
 }
 

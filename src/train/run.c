@@ -101,7 +101,7 @@ static pt_status_t check_owner(run_t *run)
                        "%s: another run has taken over this directory meanwhile; this "
                        "one ends without publishing anything more",
                        run->config->run.dir);
-    return pt_comm_agree(run->trainer.mesh.world, ours, false);
+    return pt_comm_agree(run->trainer.mesh.world, tell_unsaved(run, ours), false);
 }
 
 static pt_wishes_t wishes(void *self)
@@ -183,6 +183,12 @@ static pt_status_t find_newest(run_t *run)
     PT_TRY(pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL, NULL, NULL,
                                 &newest));
     run->found_step = newest.path[0] ? newest.step : -1;
+    run->intact_step = -1;
+    if (pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL,
+                             pt_checkpoint_look, NULL, &newest) != PT_OK)
+        pt_error_clear(); /* whoever loads says so */
+    else if (newest.path[0])
+        run->intact_step = newest.step;
     return PT_OK;
 }
 
@@ -230,8 +236,9 @@ static pt_status_t enter_directory(run_t *run)
     pt_status_t status = run->root ? open_directory(run) : PT_OK;
     PT_TRY(pt_comm_agree(world, status, false));
     PT_TRY(pt_comm_max_int64(world, &run->found_step, 1));
+    PT_TRY(pt_comm_max_int64(world, &run->intact_step, 1));
     run->opened = true;
-    if (run->found_step >= 0)
+    if (run->intact_step >= 0)
         pt_stop_set_exit_code(pt_status_exit_code(PT_STOPPED));
     run_beat(run);
     return run_write_hosts(run);
@@ -258,7 +265,7 @@ static pt_status_t load(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
-    snprintf(directory, sizeof directory, "%s/checkpoints", run->config->run.dir);
+    (void)pt_checkpoint_directory(run->config->run.dir, directory, sizeof directory);
     PT_TRY(pt_train_resume(t, directory, &run->resumed));
     run->loss = run->resumed.path[0] ? run->resumed.loss : NAN;
     run->first_step = run->tried_step = t->step;
@@ -345,7 +352,7 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY(PT_NEW("run", 1, &run));
     run->config = config;
     run->result = result;
-    run->saved_step = run->found_step = -1;
+    run->saved_step = run->found_step = run->intact_step = -1;
     run->start_sec = pt_clock_sec();
     run->start_wall = pt_clock_wall();
     PT_TRY_GOTO(done, begin(run, wire));

@@ -19,15 +19,16 @@ enum { STOP_WHY = 768, SAVES_KEPT = 8 };
 typedef struct run {
     const pt_config_t *config;
     pt_trainer_t trainer;
-    bool root;                /* rank 0 of the world */
-    bool opened;              /* rank 0 has the run directory */
-    pt_rundir_t *dir;         /* rank 0 only */
-    bool terminal;            /* progress goes to a terminal */
-    bool warned;              /* of a step without labels */
-    bool evaluated;           /* once, as a whole */
-    bool stop_warned;         /* of a directory named stop */
-    double start_wall;        /* seconds since 1970 */
-    int64_t found_step;       /* newest file when the directory was opened, -1 none */
+    bool root;         /* rank 0 of the world */
+    bool opened;       /* rank 0 has the run directory */
+    pt_rundir_t *dir;  /* rank 0 only */
+    bool terminal;     /* progress goes to a terminal */
+    bool warned;       /* of a step without labels */
+    bool evaluated;    /* once, as a whole */
+    bool stop_warned;  /* of a directory named stop */
+    double start_wall; /* seconds since 1970 */
+    int64_t found_step; /* newest file when the directory was opened, by its name, -1 none */
+    int64_t intact_step;      /* newest one whose metadata are intact */
     double beat_sec;          /* clock of the last heartbeat, 0 none */
     int beat_phase;           /* what it said */
     bool beat_warned;         /* of one that could not be written */
@@ -68,7 +69,9 @@ bool is_due(int64_t every, int64_t step);
 bool stop_is_wanted(void *run);
 /* The ranks have agreed to stop: fills `reason` and `why` on all of them, and logs. Collective. */
 pt_status_t stop_explain(run_t *run);
-/* Agreement before the loop: has a signal come? STOPPED where a checkpoint exists, else ABORTED. Collective. */
+/* Step of the newest checkpoint that a next start can take, as far as this one knows; -1: none. */
+int64_t run_resumable_step(const run_t *run);
+/* Agreement before the loop: has a signal come? STOPPED where a checkpoint can be taken, else ABORTED. Collective. */
 pt_status_t stop_before_loop(run_t *run);
 /* "signal", "time_limit" ...; NULL: not stopped. */
 const char *stop_reason_word(const run_t *run);
@@ -124,6 +127,8 @@ pt_status_t published_begin(const run_t *run);
 void run_beat(void *run);
 /* What status.json says of this run. */
 pt_run_status_t run_status(const run_t *run);
+/* Adds to a failure on record which steps it costs; returns `status`. */
+pt_status_t tell_unsaved(const run_t *run, pt_status_t status);
 /* Is the directory still ours? Else `lost`, and nothing more is written. Rank 0. */
 bool run_is_owner(run_t *run);
 

@@ -7,8 +7,23 @@
 
 static const char *directory_of(const run_t *run, char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%s/checkpoints", run->config->run.dir);
-    return buffer;
+    return pt_checkpoint_directory(run->config->run.dir, buffer, size);
+}
+
+pt_status_t tell_unsaved(const run_t *run, pt_status_t status)
+{
+    char newest[64] = "no checkpoint was ever saved";
+    int64_t done = run->trainer.step, saved = run_resumable_step(run);
+    int64_t first = 1 + (run->saved_step >= 0 ? run->saved_step : run->first_step);
+    if (status == PT_OK || first > done)
+        return status;
+    pt_error_t cause = *pt_error_last();
+    pt_error_clear();
+    if (saved >= 0)
+        snprintf(newest, sizeof newest, "the newest checkpoint is that of step %lld",
+                 (long long)saved);
+    return PT_FAIL(status, "%.1700s; steps %lld to %lld are not saved, %s", cause.text,
+                   (long long)first, (long long)done, newest);
 }
 
 /* The directory is ours, as it should be, and nothing in it will be replaced. Rank 0. */
@@ -16,7 +31,7 @@ static pt_status_t make_way(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
     int64_t step = run->trainer.step;
-    PT_TRY(pt_rundir_check_owner(run->dir));
+    PT_TRY(tell_unsaved(run, pt_rundir_check_owner(run->dir)));
     PT_TRY(pt_rundir_restore(run->dir));
     if (run->tried_step < step) /* what a save that failed after all left is ours */
         PT_TRY(pt_checkpoint_set_aside(directory_of(run, directory, sizeof directory),

@@ -180,6 +180,19 @@ pt_status_t stop_explain(run_t *run)
     return PT_OK;
 }
 
+static void add_none_intact(run_t *run)
+{
+    char all[STOP_WHY];
+    pt_text_t text = pt_text_init(all, sizeof all);
+    pt_text_add(&text, "%s; none of the checkpoints that are there can be taken",
+                run->why);
+    memcpy(run->why, all, sizeof all);
+    pt_log_root(PT_LOG_WARN,
+                "none of the checkpoints in %s/checkpoints can be taken: penta inspect "
+                "says of each why",
+                run->config->run.dir);
+}
+
 pt_status_t stop_before_loop(run_t *run)
 {
     int64_t asked = pt_stop_requested() > 0;
@@ -189,5 +202,9 @@ pt_status_t stop_before_loop(run_t *run)
     if (asked == 0)
         return PT_OK;
     PT_TRY(stop_explain(run));
-    return run->found_step >= 0 ? PT_STOPPED : PT_ABORTED;
+    if (run_resumable_step(run) >= 0)
+        return PT_STOPPED;
+    if (run->found_step >= 0)
+        add_none_intact(run);
+    return PT_ABORTED;
 }

@@ -104,6 +104,8 @@ typedef struct pt_checkpoint_entry {
     int64_t step;
 } pt_checkpoint_entry_t;
 
+/* checkpoints/ of a run directory; into buffer, returned. */
+const char *pt_checkpoint_directory(const char *run_dir, char *buffer, size_t size);
 /* step_00000100.h5 in `directory`; into buffer, returned. */
 const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer,
                                size_t size);
@@ -118,6 +120,8 @@ int64_t pt_published_read(const char *path);
 
 /* DAMAGED: another file may be tried. */
 typedef pt_status_t (*pt_checkpoint_try_fn)(const char *path, void *self);
+/* Such a function: is the file intact, as far as its metadata tell? Elements are not read. */
+pt_status_t pt_checkpoint_look(const char *path, void *unused);
 /* Gives `attempt` the published files of `directory`, the newest first, until one is not DAMAGED; those
  * that are, and those whose name says another step than their header, are named in warnings and skipped.
  * A file that vanished since it was listed is no failure: the directory is listed again. *found: the file
