@@ -5,20 +5,55 @@
 #include "penta/base/log.h"
 #include "penta/base/text.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum {
     FOR_MPI = 256 << 20, /* addresses, with those of the BLAS */
     THREADS_OF_MPI = 1
 };
 
-/* Batch systems hand on the limits of the login node. */
-void limits_take(void)
+/* The main thread has what `ulimit -s` allows; the libraries' constructors alone need 40 KiB. Threads have as
+ * much by default, but theirs can be made larger. */
+static bool take_stack(void)
 {
-    struct rlimit files, stack;
-    const rlim_t enough = 8 << 20;
+    static const char refusal[] =
+        "penta: error: the stack of a process is too small (ulimit -s, below 64): "
+        "raise the "
+        "limit (Slurm hands it on from where a job was submitted: sbatch "
+        "--propagate=NONE)\n";
+    const rlim_t enough = 8 << 20, least = 64 << 10;
+    const size_t for_thread = 1 << 20;
+    struct rlimit stack;
+    pthread_attr_t attributes;
+    size_t bytes;
+
+    if (getrlimit(RLIMIT_STACK, &stack) != 0)
+        return true;
+    if (stack.rlim_cur < enough) {
+        stack.rlim_cur = stack.rlim_max < enough ? stack.rlim_max : enough;
+        (void)setrlimit(RLIMIT_STACK, &stack);
+    }
+    if (stack.rlim_cur < least) {
+        (void)!write(STDERR_FILENO, refusal, sizeof refusal - 1);
+        return false;
+    }
+    if (pthread_getattr_default_np(&attributes) != 0)
+        return true;
+    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < for_thread &&
+        pthread_attr_setstacksize(&attributes, for_thread) == 0)
+        (void)pthread_setattr_default_np(&attributes);
+    (void)pthread_attr_destroy(&attributes);
+    return true;
+}
+
+/* Batch systems hand on the limits of the login node. */
+bool limits_take(void)
+{
+    struct rlimit files;
 
     signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
     signal(SIGPIPE, SIG_IGN); /* the same for a pipe that nobody reads, EPIPE */
@@ -26,46 +61,58 @@ void limits_take(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < enough) {
-        stack.rlim_cur = stack.rlim_max < enough ? stack.rlim_max : enough;
-        (void)setrlimit(RLIMIT_STACK, &stack);
-    }
+    return take_stack();
 }
 
 /* One of the few mutable globals: a library that gives up at its start ends the process. */
 static bool mpi_is_starting;
 
-/* MPICH over UCX needs about that much. */
+/* MPICH over UCX needs that much: it began with 20 open files alone and with 32 as one of two ranks, and with
+ * files of 4.1 MiB, for shared memory. Below it crashes or ends the process with a code of its own. */
 static const struct {
     int resource;
     rlim_t needed;
     const char *text;
 } mpi_limits[] = {{RLIMIT_NOFILE, 32, "open files (ulimit -n)"},
-                  {RLIMIT_FSIZE, 5 << 20, "bytes of a file (-f)"},
-                  {RLIMIT_MEMLOCK, 0, "bytes of locked memory (-l)"},
-                  {RLIMIT_NPROC, 0, "processes and threads of the user (-u)"}};
+                  {RLIMIT_FSIZE, 5 << 20, "bytes of a file (ulimit -f)"},
+                  {RLIMIT_MEMLOCK, 0, "bytes of locked memory (ulimit -l)"},
+                  {RLIMIT_NPROC, 0, "processes and threads of the user (ulimit -u)"}};
 
-/* Lists the limits that are set; is one of them low? */
-static bool list_limits(char *buffer, size_t size)
+/* Lists the limits that are set. */
+static void list_limits(char *buffer, size_t size)
 {
     pt_text_t text = pt_text_init(buffer, size);
-    bool low = false;
     for (size_t i = 0; i < sizeof mpi_limits / sizeof mpi_limits[0]; i++) {
         struct rlimit limit;
         if (getrlimit(mpi_limits[i].resource, &limit) != 0 ||
             limit.rlim_cur >= (rlim_t)INT64_MAX)
             continue;
-        low = low || limit.rlim_cur < mpi_limits[i].needed;
         pt_text_add(&text, "%s%lld %s", text.length ? ", " : "",
                     (long long)limit.rlim_cur, mpi_limits[i].text);
     }
-    return low;
+}
+
+static pt_status_t check_limits(void)
+{
+    for (size_t i = 0; i < sizeof mpi_limits / sizeof mpi_limits[0]; i++) {
+        struct rlimit limit;
+        if (getrlimit(mpi_limits[i].resource, &limit) == 0 &&
+            limit.rlim_cur < mpi_limits[i].needed)
+            return PT_FAIL_COMMON(
+                PT_CONFIG,
+                "MPI cannot start with %lld %s: it needs %lld; raise the limit "
+                "(Slurm hands it on from where a job was submitted: sbatch "
+                "--propagate=NONE)",
+                (long long)limit.rlim_cur, mpi_limits[i].text,
+                (long long)mpi_limits[i].needed);
+    }
+    return PT_OK;
 }
 
 static void explain_limits(void)
 {
     char text[256];
-    (void)list_limits(text, sizeof text);
+    list_limits(text, sizeof text);
     if (mpi_is_starting && text[0])
         pt_log_all(PT_LOG_ERROR,
                    "MPI did not start, and says why above. It may have met a limit: %s",
@@ -74,20 +121,16 @@ static void explain_limits(void)
 
 pt_status_t limits_before_mpi(void)
 {
-    char text[256];
-    pt_status_t status = pt_process_memory_check(FOR_MPI, "MPI and BLAS");
+    pt_status_t status = check_limits();
+    if (status == PT_OK)
+        status = pt_process_memory_check(FOR_MPI, "MPI and BLAS");
     if (status == PT_OK)
         status = pt_process_threads_check(THREADS_OF_MPI, "");
-    bool first = pt_wire_launched_rank_on_host() == 0;
-    if (!first)
+    if (pt_wire_launched_rank_on_host() != 0)
         pt_error_clear(); /* said by the first */
-    if (status != PT_OK)
-        return status;
-    /* A launcher may end all ranks before one could explain. */
-    if (list_limits(text, sizeof text) && first)
-        pt_log_all(PT_LOG_WARN, "MPI may not start within the limits here: %s", text);
-    mpi_is_starting = atexit(explain_limits) == 0;
-    return PT_OK;
+    if (status == PT_OK)
+        mpi_is_starting = atexit(explain_limits) == 0;
+    return status;
 }
 
 void limits_after_mpi(void)

@@ -44,6 +44,8 @@ static void enter(int argc, char **argv, char **environment)
 {
     struct sigaction hangup;
     (void)environment;
+    if (!limits_take())
+        _exit(pt_status_exit_code(PT_CONFIG));
     if (argc > 1 && strcmp(argv[1], "train") == 0)
         pt_stop_hold();
     hangup_is_ignored =
@@ -84,14 +86,15 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     int rank, size, provided;
     pt_wire_t *wire = NULL;
     MPI_Comm world = MPI_COMM_WORLD;
-    if (limits_before_mpi() != PT_OK)
-        return finish(PT_MEMORY, NULL);
+    pt_status_t status = limits_before_mpi();
+    if (status != PT_OK)
+        return finish(status, NULL);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
     limits_after_mpi();
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    pt_status_t status = pt_wire_check_launch(size);
+    status = pt_wire_check_launch(size);
     if (status !=
         PT_OK) { /* still with the rank of the launcher, as only one has to speak */
         int code = finish(status, NULL);
@@ -118,7 +121,6 @@ int main(int argc, char **argv)
     prctl(
         PR_SET_NAME,
         "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
-    limits_take();
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
     tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */

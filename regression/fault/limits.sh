@@ -146,4 +146,32 @@ tap_ok "stack: 64 KiB" within -s 64 penta train $base
 rm -rf run
 tap_ok "stack: unlimited" within -s unlimited train 2
 rm -rf run
+# shellcheck disable=SC2086
+tap_ok "stack: 64 KiB, threads" within -s 64 penta train $base run.threads=2
+rm -rf run
+# shellcheck disable=SC2086
+tap_ok "stack: raised, where that is allowed" within -Ss 16 penta train $base
+rm -rf run
+for value in 16 32 48; do
+    # shellcheck disable=SC2086
+    tap_fails "stack: $value KiB is refused" 2 within -s $value penta train $base
+    tap_ok "stack: $value KiB, one message" one_error "ulimit -s"
+done
+
+# ---- Too little for MPI, which would crash ----
+refused() { # LIMIT VALUE RANKS
+    rm -rf run
+    tap_fails "ulimit $1 $2, $3 rank(s): refused" 2 within "$1" "$2" train "$3"
+    tap_ok "ulimit $1 $2, $3 rank(s): one message" one_error "ulimit $1"
+    tap_ok "ulimit $1 $2, $3 rank(s): nothing begun" test ! -e run
+}
+alone() { # LIMIT VALUE
+    # shellcheck disable=SC2086
+    tap_fails "ulimit $1 $2: refused" 2 within "$1" "$2" penta train $base
+    tap_ok "ulimit $1 $2: one message" one_error "ulimit $1"
+}
+for value in 5 12 16 31; do alone -n $value; done
+refused -n 28 2
+for value in 1 4000; do alone -f $value; done
+refused -f 4000 2
 tap_done
