@@ -4,6 +4,7 @@
   documents.py samples           prints what regression/documents/samples.txt holds
   documents.py write FILE TEXT   writes a checkpoint of a run on the file TEXT (documents.sh)
   documents.py check FILE        recomputes every digest of a checkpoint; prints the state digest
+  documents.py loss FILE TEXT    prints the loss of the weights of a checkpoint for the one sample of TEXT
 """
 import math
 import sys
@@ -367,6 +368,75 @@ def check(path):
     return bool(wrong)
 
 
+def normed(x, w, b, m):
+    if m["norm"] == "layer":
+        x = x - x.mean(-1, keepdims=True)
+    return w * x / np.sqrt((x * x).mean(-1, keepdims=True) + float(m["norm_eps"])) + b
+
+
+def turned(x, m):  # (T, heads, head_dim)
+    if m["positions"] != "rotary":
+        return x
+    half = int(float(m["rotary_fraction"]) * x.shape[2]) // 2
+    j = np.arange(half)
+    a = np.arange(len(x))[:, None, None] * float(m["rotary_base"]) ** (-j / half)
+    u, v = x[..., :half], x[..., half:2 * half]
+    return np.concatenate((u * np.cos(a) - v * np.sin(a), v * np.cos(a) + u * np.sin(a), x[..., 2 * half:]), -1)
+
+
+def loss(path, corpus_path):
+    import h5py
+    with h5py.File(path, "r") as file:
+        lines = bytes(file["config"][()]).split(b"\0")[0].decode().split("[model]")[1].split("\n[")[0].splitlines()
+        m = {k.strip(): v.split(" ;")[0].strip() for k, v in (line.split("=", 1) for line in lines if "=" in line)}
+        names = []
+        file["model"].visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+        weights = {name: file["model"][name][...].astype("f8") for name in names}
+    with open(corpus_path, "rb") as f:
+        tokens = np.frombuffer(f.read(), dtype="u1")
+    places = len(tokens) - 1
+    heads, kv_heads, head_dim = (int(m[k]) for k in ("heads", "kv_heads", "head_dim"))
+
+    def w(name):
+        return weights.get(name, 0.0)
+
+    def linear(x, name):
+        return x @ w(name + ".weight").T + w(name + ".bias")
+
+    def norm(x, name):
+        return normed(x, w(name + ".weight"), w(name + ".bias"), m)
+
+    x = w("embedding.token.weight")[tokens[:-1]]
+    if m["positions"] == "learned":
+        x = x + w("embedding.position.weight")[:places]
+    for n in range(int(m["layers"])):
+        a, f = f"layers.{n}.attention.", f"layers.{n}.ffn."
+        y = norm(x, a + "norm")
+        q, k, v = (linear(y, a + c).reshape(places, -1, head_dim) for c in "qkv")
+        if m["qk_norm"] == "yes":
+            q, k = (normed(z, w(f"{a}{c}_norm.weight"), 0, dict(m, norm="rms")) for z, c in ((q, "q"), (k, "k")))
+        q, k = turned(q, m), turned(k, m)
+        out = np.empty_like(q)
+        for h in range(heads):
+            g = h * kv_heads // heads
+            s = np.where(np.tri(places, dtype=bool), q[:, h] @ k[:, g].T / np.sqrt(head_dim), -np.inf)
+            s = np.exp(s - s.max(-1, keepdims=True))
+            out[:, h] = s / s.sum(-1, keepdims=True) @ v[:, g]
+        x = x + linear(out.reshape(places, -1), a + "out")
+        y = norm(x, f + "norm")
+        if m["activation"] == "swiglu":
+            z = linear(y, f + "gate")
+            y = z / (1 + np.exp(-z)) * linear(y, f + "up")
+        else:
+            z = linear(y, f + "in")
+            y = z / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z ** 3)))
+        x = x + linear(y, f + "out")
+    logits = norm(x, "head.norm") @ w("embedding.token.weight" if m["tied"] == "yes" else "head.weight").T
+    top = logits.max(-1)
+    each = np.log(np.exp(logits - top[:, None]).sum(-1)) + top - logits[np.arange(places), tokens[1:]]
+    print(f"{each.mean():.12f}")
+
+
 if __name__ == "__main__":
     command, arguments = sys.argv[1], sys.argv[2:]
-    sys.exit({"samples": samples, "write": write, "check": check}[command](*arguments))
+    sys.exit({"samples": samples, "write": write, "check": check, "loss": loss}[command](*arguments))

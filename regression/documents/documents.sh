@@ -46,4 +46,24 @@ set -- "$@" train.precision=bf16 train.moments_dtype=bf16 train.beta2=0.99
 tap_ok "a run with bf16 moments" penta train "$@" run.dir=narrow
 read -r found found_hash wrong < <("$python" "$here/documents.py" check narrow/checkpoints/step_00000006.h5)
 tap_ok "finds the digests of bf16 moments" test "$found" = "$(digest narrow/checkpoints/step_00000006.h5)" -a -z "$wrong"
+
+# The forward pass: the loss of step 4 is that of the weights after step 3, here of large ones, so that every term counts.
+printf 'Documents say what the model does' >one.txt # a sample of 32
+family() { # NAME OPTION...
+    local name=$1
+    shift
+    penta train data.path=one.txt run.dir="$name" train.steps=4 train.sequence=32 train.global_batch=1 train.micro_batch=1 \
+        train.precision=fp64 train.lr=0.05 train.weight_decay=0 checkpoint.every=3 data.split=1,0 model.vocab=256 model.max_positions=40 \
+        model.layers=2 model.hidden=24 model.ffn=40 model.heads=4 model.dropout=0 model.init_std=0.3 "$@" || return 1
+    sed -n 's/.*"step":4,"loss":\([0-9.]*\),.*/\1/p' "$name/metrics.jsonl" >wanted
+    "$python" "$here/documents.py" loss "$name/checkpoints/step_00000003.h5" one.txt >found
+    echo "# $name: $(cat wanted) $(cat found)"
+    awk 'NR == FNR { wanted = $1; next } { d = wanted - $1; exit !(wanted > 0.01 && d < 1e-9 && d > -1e-9) }' wanted found
+}
+tap_ok "the loss of GPT-2" family gpt2 model.norm=layer model.activation=gelu model.positions=learned model.bias=all model.tied=yes \
+    model.kv_heads=4 model.head_dim=6 model.norm_eps=1e-3
+tap_ok "... of Llama" family llama model.kv_heads=2 model.head_dim=6 model.tied=no model.norm_eps=1e-2
+tap_ok "... of Qwen2" family qwen2 model.kv_heads=1 model.head_dim=6 model.bias=qkv model.tied=yes model.rotary_base=1e6
+tap_ok "... of Qwen3" family qwen3 model.kv_heads=2 model.head_dim=10 model.qk_norm=yes
+tap_ok "... with heads that are turned in part" family part model.kv_heads=4 model.head_dim=8 model.rotary_fraction=0.5
 tap_done
