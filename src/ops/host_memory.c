@@ -179,12 +179,6 @@ static void advise(const limit_t *limit, int64_t wanted, char *out, size_t size)
              limit->flag, (long long)((wanted / MIB + 1) * (MIB / 1024)));
 }
 
-static int64_t add(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 pt_status_t pt_process_memory_check(int64_t bytes, const char *what)
 {
     char need[32], rest[32], remedy[160];
@@ -193,7 +187,7 @@ pt_status_t pt_process_memory_check(int64_t bytes, const char *what)
 
     if (!limit || bytes <= left)
         return PT_OK;
-    advise(limit, add(used, bytes), remedy, sizeof remedy);
+    advise(limit, pt_bytes_add(used, bytes), remedy, sizeof remedy);
     return PT_FAIL(PT_MEMORY,
                    "no memory for %s: %s, where ulimit %s leaves a process %s; %s",
                    what, pt_text_bytes(bytes, need, sizeof need), limit->flag,
@@ -269,7 +263,8 @@ bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
     if (limited && host_has_it) {
         snprintf(out->reason, sizeof out->reason, "and ulimit %s leaves a process %s",
                  limit->flag, pt_text_bytes(out->bytes, text, sizeof text));
-        advise(limit, add(add(used, kept), bytes), out->remedy, sizeof out->remedy);
+        advise(limit, pt_bytes_add(pt_bytes_add(used, kept), bytes), out->remedy,
+               sizeof out->remedy);
     } else {
         snprintf(out->reason, sizeof out->reason,
                  "%d of them on this host, where %s are available", processes,

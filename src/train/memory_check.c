@@ -3,12 +3,6 @@
 #include "penta/base/log.h"
 #include "src/train/private.h"
 
-static int64_t add(int64_t a, int64_t b)
-{
-    int64_t sum;
-    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-
 typedef struct need {
     int64_t state, moved; /* weights, gradients, moments; their messages and snapshot */
     int64_t micro,
@@ -27,8 +21,8 @@ static need_t count(const pt_trainer_t *t)
         [PT_CLASS_SNAPSHOT] = &n.moved,
     };
     for (int c = 0; c < PT_CLASS_COUNT; c++)
-        *sums[c] = add(*sums[c], t->arena[c].peak);
-    n.all = add(add(n.state, n.moved), add(n.micro, n.step));
+        *sums[c] = pt_bytes_add(*sums[c], t->arena[c].peak);
+    n.all = pt_bytes_add(pt_bytes_add(n.state, n.moved), pt_bytes_add(n.micro, n.step));
     return n;
 }
 
@@ -36,8 +30,9 @@ static need_t count(const pt_trainer_t *t)
 static const char *advise(const pt_trainer_t *t, const need_t *n,
                           const pt_memory_share_t *share, char *buffer, size_t size)
 {
-    int64_t model = add(n->state, n->moved), micro_batch = t->config->train.micro_batch;
-    int64_t left = share->bytes - add(model, n->step);
+    int64_t model = pt_bytes_add(n->state, n->moved),
+            micro_batch = t->config->train.micro_batch;
+    int64_t left = share->bytes - pt_bytes_add(model, n->step);
     int64_t fitting =
         left > 0 && n->micro > 0
             ? (int64_t)((double)micro_batch * (double)left / (double)n->micro)

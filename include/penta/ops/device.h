@@ -95,6 +95,12 @@ void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *mem
  * empties it for the place pass. Fails: MEMORY, naming class and size. */
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena);
 void pt_device_free_arena(pt_device_t *device, pt_arena_t *arena);
+/* The sum, INT64_MAX where it is larger. */
+static inline int64_t pt_bytes_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
 /* Host memory that can still be had without swapping: what the kernel calls available, less where
  * a control group or a strict account of all promises (vm.overcommit_memory=2) allows less. INT64_MAX where the system does not tell. Local. */
 int64_t pt_host_memory_available(void);
