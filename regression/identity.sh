@@ -111,12 +111,12 @@ while read -r name ranks options; do
         same=$((same + 1)) verdict=equal
     else
         differ=$((differ + 1)) verdict=DIFFERENT
-        diff "$work/old.$name.result" "$work/new.$name.result" | head -n 6
+        diff -a "$work/old.$name.result" "$work/new.$name.result" | head -n 6
     fi
     if cmp -s "$work/old.$name.plan" "$work/new.$name.plan"; then
         plans=$((plans + 1)) plan=equal
     else
-        plan=$(plan_differences "$work/old.$name.plan" "$work/new.$name.plan")
+        plan=$(plan_differences "$work/old.$name.plan" "$work/new.$name.plan" 2>&1 | tail -n 1)
     fi
     printf '%-24s %5s  %-10s %s\n' "$name" "$ranks" $verdict "$plan"
 done < <(configurations)

@@ -5,6 +5,7 @@
 #include "regression/tap.h"
 
 #include "penta/comm/mesh.h"
+#include "penta/base/text.h"
 #include "src/model/program.h"
 
 #include <string.h>
@@ -66,7 +67,8 @@ static void close_world(world_t *w)
 
 static pt_program_t *describe(world_t *w, void (*block)(pt_program_t *program))
 {
-    pt_program_begin("block", &w->context, 0, &w->program);
+    pt_program_begin("block", &w->context, block == pt_describe_embedding ? -1 : 0,
+                     &w->program);
     block(&w->program);
     return &w->program;
 }
@@ -76,8 +78,23 @@ static pt_program_t *describe(world_t *w, void (*block)(pt_program_t *program))
 typedef struct life {
     const char *name; /* "d…": the gradient of … */
     unsigned written, read;
-    bool replayed;
 } life_t;
+
+/* `name` with "d ": the gradient of what follows; -1: there is not just one. */
+static int find(const pt_program_t *p, const char *name)
+{
+    bool gradient = strncmp(name, "d ", 2) == 0;
+    int found = -1;
+
+    for (int t = PT_TENSOR_X; t < p->tensors; t++)
+        if (p->tensor[t].is_gradient == gradient &&
+            strcmp(p->tensor[t].name, name + 2 * gradient) == 0) {
+            if (found >= 0)
+                return -1;
+            found = t;
+        }
+    return found;
+}
 
 static void test_lives(world_t *w, const char *name,
                        void (*block)(pt_program_t *program), const life_t *expected,
@@ -88,49 +105,33 @@ static void test_lives(world_t *w, const char *name,
 
     for (int i = 0; i < count; i++) {
         const life_t *life = &expected[i];
-        int found = 0;
+        int t = find(p, life->name);
+        const pt_block_tensor_t *x = &p->tensor[t < 0 ? 0 : t];
 
-        for (int t = 0; t < p->tensors; t++) {
-            const pt_block_tensor_t *x = &p->tensor[t];
-            bool gradient = life->name[0] == 'd' && strncmp(life->name, "d ", 2) == 0;
-
-            if (x->is_gradient != gradient ||
-                strcmp(x->name, life->name + 2 * gradient) != 0)
-                continue;
-            found++;
-            if (x->written != life->written || x->read != life->read ||
-                x->replayed != life->replayed) {
-                printf("# %s of %s: written %u, read %u, replayed %d\n", life->name,
-                       name, x->written, x->read, x->replayed);
-                ok = false;
-            }
-        }
-        if (found != 1) {
-            printf("# %s of %s: found %d times\n", life->name, name, found);
-            ok = false;
-        }
+        if (t >= 0 && x->written == life->written && x->read == life->read)
+            continue;
+        printf("# %s of %s: tensor %d written %u, read %u\n", life->name, name, t,
+               x->written, x->read);
+        ok = false;
     }
     tap_ok(ok, "%s: each tensor is kept until its last reader", name);
 }
 
 static const life_t llama_attention[] = {
-    {"x", 0, F | B, false},        {"1/deviation", F, B, false},
-    {"normed", F, F | W, true},    {"qkv", F, F | B, false},
-    {"o", F, F | B | W, false},    {"log-sum-exp", F, B, false},
-    {"branch", F, F, false},       {"part of dweight", B, W, false},
-    {"d branch", B, B | W, false}, {"d o", B, B, false},
-    {"d qkv", B, B | W, false},    {"d normed", B, B, false},
+    {"x", 0, F | B},   {"1/deviation", F, B},     {"normed", F, F | W},
+    {"qkv", F, F | B}, {"o", F, F | B | W},       {"log-sum-exp", F, B},
+    {"branch", F, F},  {"part of dweight", B, W}, {"d branch", B, B | W},
+    {"d o", B, B},     {"d qkv", B, B | W},       {"d normed", B, B},
 };
 static const life_t qwen3_attention[] = {
-    {"qkv", F, F | B, false},          {"normed q|k", F, F | B, false},
-    {"1/deviation of q", F, B, false}, {"part of dk_norm", B, W, false},
-    {"d qkv", B, B | W, false},
+    {"qkv", F, F | B},
+    {"normed q|k", F, F | B},
+    {"d qkv", B, B | W},
 };
 static const life_t gpt2_ffn[] = {
-    {"mean", F, B, false},          {"normed", F, F | W, true},
-    {"wide", F, F | B, false},      {"active", F, F | W, true},
-    {"part of dbias", B, W, false}, {"d wide", B, B | W, false},
-    {"d active", B, B, false},      {"d branch", B, B | W, false},
+    {"mean", F, B},       {"normed", F, F | W},    {"wide", F, F | B},
+    {"active", F, F | W}, {"part of dbias", B, W}, {"d wide", B, B | W},
+    {"d active", B, B},   {"d branch", B, B | W},
 };
 #define COUNT(list) (int)(sizeof(list) / sizeof(list)[0])
 
@@ -139,6 +140,91 @@ static int steps_again(world_t *w, void (*block)(pt_program_t *program))
     pt_program_t *p = describe(w, block);
 
     return pt_program_end(p) == PT_OK ? p->steps[PT_LIST_AGAIN] : -1;
+}
+
+/* ---- orders ---- */
+
+static const char *order_text(const pt_program_t *p, pt_list_t list, char *buffer,
+                              size_t size)
+{
+    pt_text_t text = pt_text_init(buffer, size);
+
+    for (int s = 0; s < p->steps[list]; s++) {
+        const pt_step_t *step = &p->list[list][s];
+        pt_text_add(&text, "%s%c.%s%s%s", s ? " " : "", "fiw"[step->pass],
+                    step -> node -> kind -> name, step -> again ? "*" : "",
+                    step->ends ? "!" : "");
+    }
+    return buffer;
+}
+
+static void test_order(world_t *w, const char *what,
+                       void (*block)(pt_program_t *program), pt_list_t list,
+                       const char *expected)
+{
+    pt_program_t *p = describe(w, block);
+    char text[512] = "";
+    pt_status_t status = pt_program_end(p);
+
+    order_text(p, list, text, sizeof text);
+    tap_ok(status == PT_OK && strcmp(text, expected) == 0, "%s: %s", what,
+           status == PT_OK ? text : pt_error_last()->text);
+    pt_error_clear();
+}
+
+static pt_status_t nothing(const pt_call_t *call, const pt_node_t *node)
+{
+    (void)call, (void)node;
+    return PT_OK;
+}
+
+/* Stands for the gather of rows and its adjoint: both communicate; the gathered rows are not kept. */
+static const pt_node_kind_t gather = {
+    .name = "gather",
+    .pass = {{PT_USE(X), PT_USE(Y), nothing, nothing},
+             {PT_USE(DY), PT_USE(DX), nothing, nothing}},
+    .replay = PT_REPLAY_ALWAYS};
+
+static void gathered(pt_program_t *p)
+{
+    int64_t hidden = p->context.arch->hidden;
+    int normed = pt_program_rows(p, "normed", hidden);
+    int all = pt_program_rows(p, "all", hidden), wide = pt_program_rows(p, "wide", 8);
+    int active = pt_program_rows(p, "active", 8),
+        branch = pt_program_rows(p, "branch", hidden);
+    pt_node_t node = pt_node_of(&gather);
+
+    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
+    node.operand[PT_X] = normed;
+    node.operand[PT_Y] = all;
+    pt_program_add(p, &node);
+    pt_add_linear(p, all, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
+    pt_add_activate(p, wide, active, PT_ROLE_COUNT);
+    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_COUNT);
+    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_COUNT,
+                    PT_DROPOUT_FFN_OUT);
+}
+
+static void test_orders(world_t *w)
+{
+    w->context.fused = true;
+    test_order(w, "forward ends a gather before its reader", gathered, PT_LIST_FORWARD,
+               "f.norm f.gather f.gather! f.linear f.activate f.linear f.residual");
+    test_order(w, "weight steps fill the gap of the adjoint; only the gather runs again",
+               gathered, PT_LIST_BACKWARD,
+               "i.residual i.linear i.activate i.linear i.gather w.linear f.gather* "
+               "f.gather*! w.linear i.gather! i.norm w.norm");
+    w->context.selective = true;
+    test_order(w, "selective: what is cheap runs again, too, before its reader",
+               gathered, PT_LIST_BACKWARD,
+               "i.residual i.linear i.activate i.linear i.gather f.activate* w.linear "
+               "f.norm* f.gather* f.gather*! w.linear i.gather! i.norm w.norm");
+    w->context.selective = w->context.fused = false;
+    test_order(w, "a late weight pass gathers again", gathered, PT_LIST_WEIGHT,
+               "w.linear f.gather* f.gather*! w.linear w.norm");
+    tap_ok(w->program.tensor[find(&w->program, "normed")].read & W &&
+               w->program.tensor[find(&w->program, "all")].replayed,
+           "so the norm's output is kept, not what was gathered");
 }
 
 /* ---- refusals ---- */
@@ -170,8 +256,12 @@ static void linear_of_all(pt_program_t *p)
 static void unwritten(pt_program_t *p)
 {
     int wide = pt_program_rows(p, "wide", 8), active = pt_program_rows(p, "active", 8);
+    int branch = pt_program_rows(p, "branch", p->context.arch->hidden);
 
     pt_add_activate(p, wide, active, PT_ROLE_COUNT);
+    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_COUNT);
+    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_COUNT,
+                    PT_DROPOUT_FFN_OUT);
 }
 
 static void two_linears(pt_program_t *p)
@@ -184,6 +274,42 @@ static void two_linears(pt_program_t *p)
     pt_add_residual(p, a, b, both, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
     pt_add_residual(p, PT_TENSOR_X, both, PT_TENSOR_Y, PT_ROLE_COUNT,
                     PT_DROPOUT_FFN_OUT);
+}
+
+/* Two branches from one x, each added at its own place: the second's gradient would replace that of the sum. */
+static void parallel_branches(pt_program_t *p)
+{
+    int64_t hidden = p->context.arch->hidden;
+    int a = pt_program_rows(p, "a", hidden), b = pt_program_rows(p, "b", hidden);
+    int sum = pt_program_rows(p, "sum", hidden);
+
+    pt_add_norm(p, PT_TENSOR_X, a, PT_ROLE_ATTENTION_NORM, PT_ROLE_COUNT);
+    pt_add_residual(p, PT_TENSOR_X, a, sum, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
+    pt_add_norm(p, PT_TENSOR_X, b, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
+    pt_add_residual(p, sum, b, PT_TENSOR_Y, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
+}
+
+static void gather_forgotten(pt_program_t *p)
+{
+    int wide = pt_program_rows(p, "wide", pt_program_size(p, PT_ROLE_FFN_IN, 0));
+
+    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
+    pt_add_linear(p, PT_TENSOR_X, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
+}
+
+static void bias_of_part(pt_program_t *p)
+{
+    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
+    pt_add_linear(p, PT_TENSOR_X, PT_TENSOR_Y, PT_ROLE_ATTENTION_OUT,
+                  PT_ROLE_ATTENTION_OUT_BIAS);
+}
+
+static void share_of_rows(pt_program_t *p)
+{
+    int normed = pt_program_rows(p, "normed", p->context.arch->hidden);
+
+    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
+    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
 }
 
 static void too_many(pt_program_t *p)
@@ -205,13 +331,19 @@ static void test_alone(void)
     tap_ok(open_world(&w, 1, none) == PT_OK, "a llama");
     test_lives(&w, "attention of a llama", pt_describe_attention, llama_attention,
                COUNT(llama_attention));
-    tap_ok(steps_again(&w, pt_describe_attention) == 4,
-           "again: norm, linear, rotary, attend; not what only the next block reads");
+    tap_ok(steps_again(&w, pt_describe_attention) == 5,
+           "again: norm, linear, rotary of q and k, attend; not what only the next "
+           "block reads");
+    test_orders(&w);
     tap_ok(steps_again(&w, pt_describe_ffn) == 3, "again: norm, linear, activate");
     test_refused(&w, "a tensor nobody wrote", unwritten,
                  "node activate reads wide before any node has written it");
     test_refused(&w, "a gradient nobody can add to", two_linears,
                  "node linear cannot add to the gradient of x");
+    test_refused(
+        &w, "a gradient that another has replaced", parallel_branches,
+        "node residual reads the gradient of sum, but its memory holds that of "
+        "another tensor");
     test_refused(&w, "more tensors than fit", too_many, "more than 64 tensors");
     close_world(&w);
     tap_ok(open_world(&w, 1, qwen3) == PT_OK, "a qwen3");
@@ -233,9 +365,25 @@ static void test_shared(void)
         "node norm reads out as if it were whole, but each rank of the tensor axis");
     test_refused(&w, "a share of the weights for all columns", linear_of_all,
                  "node linear has a share of the columns of its weights on the tensor "
-                 "axis, but all of x");
+                 "axis, but all columns of x");
+    test_refused(
+        &w, "a linear layer of a share of the rows", gather_forgotten,
+        "node linear has a share of the rows of its weights on the tensor axis, but a "
+        "share of x");
+    test_refused(&w, "a share of a gradient for a whole", share_of_rows,
+                 "node norm leaves a part of the gradient of layers.0.ffn.norm.weight");
+    test_refused(&w, "a token table cut by rows, unsummed", pt_describe_embedding,
+                 "block block leaves y as parts of a sum");
     test_refused(&w, "a residual of a partial sum", pt_describe_attention,
                  "node residual reads branch as if it were whole");
+    close_world(&w);
+    tap_ok(open_world(&w, 2, qwen3) == PT_OK, "two ranks share the heads of a qwen3");
+    test_refused(&w, "only the sum: the table knows that norms of heads leave parts",
+                 pt_describe_attention, "node residual reads branch");
+    close_world(&w);
+    tap_ok(open_world(&w, 2, gpt2) == PT_OK, "two ranks share the layers of a gpt2");
+    test_refused(&w, "a bias on each part of a sum", bias_of_part,
+                 "node linear adds its bias to each part of a sum");
     close_world(&w);
 }
 

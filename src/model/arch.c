@@ -284,6 +284,12 @@ bool pt_arch_parameters(const pt_arch_t *arch, int64_t *out)
 
 /* ---- The table ---- */
 
+/* Ranks that share the heads see only their own ones through the norms of heads. */
+static bool leaves_parts(pt_role_t role)
+{
+    return role == PT_ROLE_Q_NORM || role == PT_ROLE_K_NORM;
+}
+
 static void fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int unit,
                        pt_param_t *out)
 {
@@ -296,6 +302,7 @@ static void fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int uni
                         .init = spec.init,
                         .weight_decay = spec.ndim == 2,
                         .shard = spec.shard,
+                        .grad = leaves_parts(role) ? PT_PARTIAL_SUM : PT_REPLICATED,
                         .unit = unit,
                         .parts = spec.parts};
     if (spec.init ==

@@ -10,7 +10,7 @@
  *                                                       group
  *   forward -> input       B part           B part      group             scratch
  *   forward -> weight      W part           W part      group             scratch
- *   the same, replayed     W part           scratch     group             scratch
+ *   the same, once more    W part           scratch     group             scratch
  *   input -> weight        scratch          scratch     scratch           -
  *   within one pass        scratch          scratch     scratch           scratch
  *   x, read in forward     stream           stream      stream            stream
@@ -72,7 +72,6 @@ struct pt_model {
     pt_model_options_t options;
     pt_where_t *where, nowhere;
     int64_t rows;
-    int64_t heads, kv_heads; /* of this rank */
     pt_program_t *program[PT_BLOCK_KINDS];
     int blocks;
     pt_block_t *block;
@@ -96,9 +95,9 @@ struct pt_call {
     pt_stream_t *stream;
     int64_t rows;
     bool last_weight; /* weight pass: the step's last of this chunk */
-    bool replay; /* forward of what the weight pass reads: its inputs are as forward left them */
-    pt_tensor_t y;  /* forward: [n,C]; absent: nobody wants it */
-    pt_tensor_t dy; /* backward: [n,C] */
+    bool again;       /* forward once more: its inputs are as forward left them */
+    pt_tensor_t y;    /* forward: [n,C]; absent: nobody wants it */
+    pt_tensor_t dy;   /* backward: [n,C] */
 };
 
 /* ---- place.c ---- */

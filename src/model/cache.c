@@ -3,12 +3,23 @@
  * bit of attention depends on that. */
 #include "src/model/block.h"
 
+/* Columns of the keys of a place: those of this rank's heads. */
+static int64_t cache_columns(const pt_model_t *model)
+{
+    int qkv = pt_param_find(model->table, PT_ROLE_QKV, 0);
+    int out = pt_param_find(model->table, PT_ROLE_ATTENTION_OUT, 0);
+
+    return (pt_units_local_shape(model->units, qkv).shape[0] -
+            pt_units_local_shape(model->units, out).shape[1]) /
+           2;
+}
+
 pt_status_t pt_cache_layout(pt_model_t *model, pt_arena_t *activations)
 {
     const pt_arch_t *arch = model->arch;
     const pt_model_options_t *options = &model->options;
     int64_t shape[4] = {arch->layers, options->cache_sequences, options->cache_length,
-                        arch->kv_heads * arch->head_dim};
+                        cache_columns(model)};
 
     if (options->cache_sequences == 0)
         return PT_OK;
@@ -46,11 +57,11 @@ done:
 static pt_tensor_t places(const pt_call_t *call, pt_tensor_t cache, int64_t slot,
                           int64_t first, int64_t count)
 {
+    int64_t width = call->model->arch->head_dim;
     pt_tensor_t x = pt_tensor_slice(cache, 0, call->block->layer, 1);
 
     x = pt_tensor_slice(pt_tensor_slice(x, 1, slot, 1), 2, first, count);
-    return pt_tensor_3d(x.data, x.dtype, x.memory, count, call->model->kv_heads,
-                        call->model->arch->head_dim);
+    return pt_tensor_3d(x.data, x.dtype, x.memory, count, x.shape[3] / width, width);
 }
 
 static pt_tensor_t flat(pt_tensor_t x)

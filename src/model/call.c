@@ -6,8 +6,16 @@ pt_tensor_t pt_call_tensor(const pt_call_t *call, int tensor)
     if (tensor == PT_ABSENT)
         return (pt_tensor_t){0};
     const pt_block_tensor_t *described = &call->block->program->tensor[tensor];
-    if (described->same_as != PT_ABSENT)
-        tensor = described->same_as;
+    if (described->heads > 0) {
+        pt_tensor_t x = pt_call_tensor(call, described->host);
+        return x.ndim == 0
+                   ? x
+                   : pt_tensor_split_last(
+                         pt_tensor_slice(x, 1, described->first, described->cols),
+                         described->heads);
+    }
+    if (described->host != PT_ABSENT)
+        return pt_call_tensor(call, described->host);
     if (tensor == PT_TENSOR_Y)
         return call->y;
     if (tensor == PT_TENSOR_STREAM_GRADIENT)

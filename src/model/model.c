@@ -3,6 +3,8 @@
 
 #include "penta/base/alloc.h"
 
+#include <string.h>
+
 /* ---- set-up ---- */
 
 typedef struct pt_block_description {
@@ -18,22 +20,36 @@ static const pt_block_description_t descriptions[PT_BLOCK_KINDS] = {
     [PT_BLOCK_HEAD] = {"head", pt_describe_head, PT_ROLE_FINAL_NORM},
 };
 
-/* One program serves all layers. */
+/* One program serves all layers, so all must find x spread alike. */
 static pt_status_t model_make_program(pt_model_t *model, pt_block_kind_t kind, int layer)
 {
-    const pt_program_context_t context = {.arch = model->arch,
-                                          .table = model->table,
-                                          .units = model->units,
-                                          .mesh = &model->mesh->shape,
-                                          .rows = model->rows,
-                                          .training = model->options.training};
+    const pt_model_options_t *options = &model->options;
+    pt_program_context_t context = {.arch = model->arch,
+                                    .table = model->table,
+                                    .units = model->units,
+                                    .mesh = &model->mesh->shape,
+                                    .rows = model->rows,
+                                    .training = options->training,
+                                    .fused = options->fused,
+                                    .selective = options->recompute_every < 0};
+    const pt_block_t *before = &model->block[model->blocks - 1];
+    pt_program_t **program = &model->program[kind];
 
-    if (model->program[kind])
-        return PT_OK;
-    PT_TRY(PT_NEW("program of a block", 1, &model->program[kind]));
-    pt_program_begin(descriptions[kind].name, &context, layer, model->program[kind]);
-    descriptions[kind].describe(model->program[kind]);
-    return pt_program_end(model->program[kind]);
+    if (model->blocks > 0)
+        memcpy(context.x, before->program->tensor[PT_TENSOR_Y].shape.dist,
+               sizeof context.x);
+    if (!*program) {
+        PT_TRY(PT_NEW("program of a block", 1, program));
+        pt_program_begin(descriptions[kind].name, &context, layer, *program);
+        descriptions[kind].describe(*program);
+        PT_TRY(pt_program_end(*program));
+    }
+    PT_CHECK(
+        memcmp(context.x, (*program)->context.x, sizeof context.x) == 0, PT_INTERNAL,
+        "block %s of layer %d finds x spread in another way than that of the first "
+        "layer",
+        descriptions[kind].name, layer);
+    return PT_OK;
 }
 
 static int model_unit_of(const pt_model_t *model, const pt_block_t *block,
@@ -63,18 +79,6 @@ static pt_status_t model_add_block(pt_model_t *model, pt_block_kind_t kind, int 
     PT_TRY(PT_NEW("places of tensors", (size_t)block->program->tensors, &block->place));
     model->blocks++;
     return PT_OK;
-}
-
-/* Of this rank: the same in all layers. */
-static void model_count_heads(pt_model_t *model)
-{
-    int qkv = pt_param_find(model->table, PT_ROLE_QKV, 0);
-    int out = pt_param_find(model->table, PT_ROLE_ATTENTION_OUT, 0);
-    int64_t width = model->arch->head_dim;
-
-    model->heads = pt_units_local_shape(model->units, out).shape[1] / width;
-    model->kv_heads =
-        (pt_units_local_shape(model->units, qkv).shape[0] / width - model->heads) / 2;
 }
 
 static pt_status_t model_add_blocks(pt_model_t *model)
@@ -118,7 +122,6 @@ pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table
                                   (long long)options->micro_batch,
                                   (long long)options->sequence));
     PT_TRY_GOTO(fail, PT_NEW("blocks", (size_t)(2 * arch->layers + 2), &model->block));
-    model_count_heads(model);
     PT_TRY_GOTO(fail, model_add_blocks(model));
     PT_TRY_GOTO(fail, pt_model_plan_memory(model));
     *out = model;

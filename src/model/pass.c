@@ -65,22 +65,25 @@ static pt_call_t pass_call(const pass_t *pass, int b)
                        .last_weight = pass->last};
 }
 
-static pt_status_t run_steps(const pt_call_t *call, pt_list_t list)
+static pt_status_t run_steps(pt_call_t *call, pt_list_t list)
 {
     const pt_program_t *program = call->block->program;
 
     for (int s = 0; s < program->steps[list]; s++) {
         const pt_step_t *step = &program->list[list][s];
+        const pt_node_pass_t *pass = &step->node->kind->pass[step->pass];
 
-        PT_TRY(step->node->kind->pass[step->pass].run(call, step->node));
+        call->again = step->again;
+        PT_TRY((step->ends ? pass->end : pass->run)(call, step->node));
         PT_TRY(pt_comm_progress(call->model->engine));
     }
     return PT_OK;
 }
 
-static bool has_steps(const pt_block_t *block, pt_list_t list)
+/* A block without weight steps has its gradients in forward, or none. */
+static bool has_weights(const pt_block_t *block)
 {
-    return block->program->steps[list] > 0;
+    return block->program->has_weights;
 }
 
 /* Blocks [first, end); the last one as far as `last` goes. */
@@ -90,7 +93,7 @@ static pt_status_t run_forward(pass_t *pass, int first, int end, pt_list_t last)
 
     for (int b = first; b < end; b++) {
         pt_call_t call = pass_call(pass, b);
-        bool grads = pass->batch->training && !has_steps(call.block, PT_LIST_WEIGHT);
+        bool grads = pass->batch->training && !has_weights(call.block);
 
         if (b + 1 < model->blocks)
             call.y = pt_model_bind(model, &model->block[b + 1], PT_TENSOR_X,
@@ -114,21 +117,11 @@ static pt_status_t run_again(pass_t *pass, int b)
     return pass_leave(pass);
 }
 
-static pt_status_t run_weight(pass_t *pass, pt_call_t *call)
-{
-    const pt_model_options_t *options = &pass->model->options;
-
-    call->replay = options->fused && options->recompute_every < 0;
-    if (call->replay)
-        PT_TRY(run_steps(call, PT_LIST_REPLAY));
-    return run_steps(call, PT_LIST_WEIGHT);
-}
-
 /* Gradient brackets of a block whose weight pass is empty only say that its gradient
  * is complete. */
 static bool has_grads(const pass_t *pass, const pt_block_t *block)
 {
-    return has_steps(block, PT_LIST_WEIGHT) || pass->last;
+    return has_weights(block) || pass->last;
 }
 
 static pt_status_t backward_block(pass_t *pass, int b, pt_tensor_t dy)
@@ -142,8 +135,8 @@ static pt_status_t backward_block(pass_t *pass, int b, pt_tensor_t dy)
     call = pass_call(pass, b);
     call.dy = dy;
     PT_TRY(pass_enter(pass, block, true, fused && has_grads(pass, block)));
-    PT_TRY(run_steps(&call, PT_LIST_INPUT));
-    return fused ? run_weight(pass, &call) : PT_OK;
+    PT_TRY(run_steps(&call, PT_LIST_BACKWARD));
+    return fused ? run_steps(&call, PT_LIST_WEIGHT) : PT_OK;
 }
 
 static pt_status_t pass_begin(pass_t *pass, pt_phase_t phase)
@@ -214,7 +207,7 @@ pt_status_t pt_model_weight(pt_model_t *model, const pt_action_t *action,
         pt_call_t call = pass_call(&pass, b);
 
         PT_TRY(pass_enter(&pass, call.block, false, has_grads(&pass, call.block)));
-        PT_TRY(run_weight(&pass, &call));
+        PT_TRY(run_steps(&call, PT_LIST_WEIGHT));
     }
     return pass_end(&pass);
 }

@@ -18,6 +18,9 @@ static pt_region_t region_of_x(const pt_model_t *model, const pt_block_t *block)
 
     if (!model->options.training || !kept)
         return PT_REGION_STREAM;
+    if (is_used_in(block->program->tensor[PT_TENSOR_X].read, PT_PASS_WEIGHT) &&
+        !model->options.fused)
+        return PT_REGION_SLOT_W;
     return block->group >= 0 && !starts_group(model, block) ? PT_REGION_GROUP
                                                             : PT_REGION_SLOT_B;
 }
@@ -32,13 +35,11 @@ static pt_region_t region_of(const pt_model_t *model, const pt_block_t *block, i
 
     if (index == PT_TENSOR_X)
         return region_of_x(model, block);
-    if (!options->training)
+    if (!options->training || tensor->replayed)
         return PT_REGION_SCRATCH;
     if (for_weight && !options->fused)
         return PT_REGION_SLOT_W;
     if (!forward || !(for_weight || is_used_in(tensor->read, PT_PASS_INPUT)))
-        return PT_REGION_SCRATCH;
-    if (tensor->replayed && options->recompute_every < 0)
         return PT_REGION_SCRATCH;
     if (again)
         return PT_REGION_GROUP;
@@ -48,7 +49,7 @@ static pt_region_t region_of(const pt_model_t *model, const pt_block_t *block, i
 static bool has_place(const pt_block_tensor_t *tensor, int index)
 {
     return index != PT_TENSOR_Y && index != PT_TENSOR_STREAM_GRADIENT &&
-           tensor->same_as == PT_ABSENT && (tensor->read | tensor->written) != 0;
+           tensor->host == PT_ABSENT && (tensor->read | tensor->written) != 0;
 }
 
 /* Arenas without memory count. */

@@ -4,14 +4,19 @@
  * attend, …), reads and writes tensors of the block, and uses rows of the parameter table. A kind is written
  * once, in three passes,
  *
- *   forward   makes the output
- *   input     turns the gradient of the output into that of the inputs
+ *   forward   makes the outputs y
+ *   input     turns their gradients dy into the gradients dx of the inputs
  *   weight    adds to the gradients of the parameters
  *
- * and declares which operands each pass reads and writes. Everything else follows from that table:
- * until when a tensor is kept and so where it lives (place.c), which nodes recompute runs again, whether an
- * input's gradient is written or added to, and the checks that nobody reads what nobody wrote, or a
- * partial sum as if it were whole. A new layer is another table; a new axis adds nodes to it. */
+ * and declares which operands each pass reads and writes. Everything else follows from that table: in which
+ * order the passes of the nodes run, until when a tensor is kept and so where it lives (place.c), what is
+ * computed again, whether an input's gradient is written or added to, and the checks that nobody
+ * reads what nobody wrote, a gradient that another has replaced, or a partial sum as if it were whole. A new
+ * layer is another table; a new axis adds nodes to it.
+ *
+ * A node that communicates only begins (`run`) and is ended (`end`) just before the first step that reads what it
+ * makes. When a weight pass comes right after its input pass, weight steps whose operands are there fill
+ * the gap. Orders are fixed when the model is planned, so they are the same on all ranks. */
 #ifndef PT_MODEL_PROGRAM_H
 #define PT_MODEL_PROGRAM_H
 
@@ -29,59 +34,74 @@ typedef enum pt_pass {
     PT_PASSES
 } pt_pass_t;
 
-/* What a node works with. x2 is a second input; stats are what forward leaves for the input pass beside y;
- * parts are this micro-batch's gradients of vectors, which the input pass makes and the weight pass adds
- * (adding them at once would round differently when the weight pass comes later). The gradients dx, dx2 and dy
- * belong to x, x2 and y and need not be named. */
+/* What a node works with. aux is what one pass leaves for another beside y: statistics of forward for input;
+ * gradients of vectors of this micro-batch alone, which input makes and weight adds (added at once they
+ * would round differently when the weight pass comes later). DX, DY follow X, Y. */
 typedef enum pt_operand {
     PT_X,
     PT_X2,
+    PT_X3,
     PT_Y,
-    PT_STAT,
-    PT_STAT2,
-    PT_PART,
-    PT_PART2,
+    PT_AUX,
+    PT_AUX2,
+    PT_AUX3,
+    PT_AUX4,
     PT_NAMED_OPERANDS,
     PT_DX = PT_NAMED_OPERANDS,
     PT_DX2,
+    PT_DX3,
     PT_DY,
     PT_OPERANDS
 } pt_operand_t;
-/* Operands of a node with one input and one output. */
-#define PT_OPERANDS_XY(x, y)                                                           \
-    {                                                                                  \
-        (x), PT_ABSENT, (y), PT_ABSENT, PT_ABSENT, PT_ABSENT, PT_ABSENT                \
-    }
 #define PT_USE(operand) (1u << PT_##operand)
-#define PT_USE_STATS    (PT_USE(STAT) | PT_USE(STAT2))
-#define PT_USE_PARTS    (PT_USE(PART) | PT_USE(PART2))
+
+enum { PT_NODE_INPUTS = 3, PT_NODE_ROLES = 2 };
 
 typedef struct pt_node_pass {
     unsigned reads, writes; /* PT_USE(operand); what is changed in place is in both */
     pt_status_t (*run)(const pt_call_t *call, const pt_node_t *node); /* NULL: nothing */
+    pt_status_t (*end)(const pt_call_t *call,
+                       const pt_node_t *node); /* NULL: run does it all */
 } pt_node_pass_t;
+
+/* Where the gradient of an input is made. */
+typedef enum pt_gradient {
+    PT_GRADIENT_OWN,      /* in memory of its own; written, or added to with `adds` */
+    PT_GRADIENT_IN_PLACE, /* where dy is */
+    PT_GRADIENT_IS_DY     /* it is dy as it is */
+} pt_gradient_t;
+
+/* What may be computed again for the weight pass instead of being kept. */
+typedef enum pt_replay {
+    PT_REPLAY_NEVER,
+    PT_REPLAY_SELECTIVE, /* cheap beside a matrix product: with selective recompute */
+    PT_REPLAY_ALWAYS
+} pt_replay_t;
 
 typedef struct pt_node_kind {
     const char *name;
     pt_node_pass_t pass[PT_PASSES];
-    bool cheap;    /* forward again costs little beside a matrix product */
-    bool adds_dx;  /* can add to dx what others have put there */
-    bool in_place; /* dx is made where dy is */
-    bool past;     /* dy is also the gradient of x2, as it is */
-    /* How the operands are spread over the ranks of `axis`: sets y's, refuses what the kind cannot read. NULL: an
-     * element-wise kind, whose y is spread as x is. */
+    pt_replay_t replay;
+    pt_gradient_t gradient[PT_NODE_INPUTS];
+    bool adds; /* can add dx to what others have put there */
+    /* How y is spread over the ranks of `axis`; refuses what the kind cannot read. NULL: an element-wise kind, whose
+     * inputs are whole and spread alike, and y as they are. */
     pt_status_t (*spread)(pt_program_t *program, const pt_node_t *node, pt_axis_t axis);
+    /* The same for dx. NULL: dy is whole, dx is spread as x. */
+    pt_status_t (*spread_gradient)(pt_program_t *program, const pt_node_t *node,
+                                   pt_axis_t axis);
 } pt_node_kind_t;
-
-enum { PT_NODE_ROLES = 2 };
 
 struct pt_node {
     const pt_node_kind_t *kind;
     int operand[PT_OPERANDS];      /* tensors of the block; PT_ABSENT */
     pt_role_t role[PT_NODE_ROLES]; /* PT_ROLE_COUNT: none. Which is which: the kind says */
-    pt_dropout_site_t dropout;     /* residuals */
-    bool accumulate; /* follows: dx holds another reader's share already */
-    bool weighted;   /* follows: it has parameters, so its weight pass has work */
+    pt_norm_t norm;                /* of norms */
+    pt_dropout_site_t dropout;     /* of embedding and residual */
+    /* Follow: */
+    bool accumulate; /* dx holds another reader's share already */
+    bool weighted;   /* it has parameters, so its weight pass has work */
+    bool replayed;   /* forward runs again before the weight passes that read y */
 };
 
 /* x and y of a block are the residual stream; in the backward pass one buffer is turned from dy into dx. */
@@ -94,36 +114,40 @@ enum {
 };
 
 typedef struct pt_block_tensor {
-    const char *name; /* that of its owner, for gradients */
+    const char *name; /* static; that of its owner, for gradients */
     bool is_gradient;
-    pt_tensor_t shape; /* as planned, without memory; ndim 0: this block has none */
+    pt_tensor_t shape; /* as planned, without memory */
     bool by_rows;      /* dimension 0 is the rows of the micro-batch */
-    int same_as;       /* lives in this tensor's memory; PT_ABSENT: has its own */
-    int gradient;      /* of it; PT_ABSENT */
-    /* Follow from the nodes: bits 1 << pass. */
+    int host;          /* lives in that tensor's memory; PT_ABSENT: in its own */
+    int64_t first, cols, heads; /* a view: columns of the host, as `heads` heads */
+    int gradient;               /* of it; PT_ABSENT */
+    /* Follow: bits 1 << pass, those of views at their host. A replay is part of the weight pass. */
     unsigned written, read;
-    bool replayed; /* only weight passes read it, and its node is cheap */
+    bool replayed;
 } pt_block_tensor_t;
 
-/* One pass of one node. */
 typedef struct pt_step {
     const pt_node_t *node;
     pt_pass_t pass;
+    bool again; /* forward once more: its inputs are as forward left them */
+    bool ends;  /* what an earlier step of the node has begun */
 } pt_step_t;
 
-/* Orders of steps, fixed when the model is planned, so equal on all ranks. */
 typedef enum pt_list {
     PT_LIST_FORWARD,
-    PT_LIST_AGAIN, /* forward, as far as backward needs it */
-    PT_LIST_INPUT,
-    PT_LIST_REPLAY, /* forward of what weight passes read and was not kept */
-    PT_LIST_WEIGHT,
+    PT_LIST_AGAIN,    /* forward, as far as backward needs it */
+    PT_LIST_BACKWARD, /* input steps; with `fused` the weight steps too */
+    PT_LIST_WEIGHT,   /* weight steps; with `fused` empty */
     PT_LISTS
 } pt_list_t;
 
-enum { PT_PROGRAM_NODES = 32, PT_PROGRAM_TENSORS = 64 };
+enum {
+    PT_PROGRAM_NODES = 32,
+    PT_PROGRAM_TENSORS = 64,
+    PT_LIST_STEPS = 6 * PT_PROGRAM_NODES
+};
 
-/* What the sizes in a program come from. Borrowed. */
+/* What sizes and orders come from. Pointers borrowed. */
 typedef struct pt_program_context {
     const pt_arch_t *arch;
     const pt_param_table_t *table;
@@ -131,6 +155,9 @@ typedef struct pt_program_context {
     const pt_mesh_shape_t *mesh;
     int64_t rows;
     bool training;
+    bool fused;                 /* weight passes come right after their input passes */
+    bool selective;             /* recompute: what is cheap; with `fused` only */
+    pt_dist_t x[PT_AXIS_COUNT]; /* how the block before leaves x */
 } pt_program_context_t;
 
 struct pt_program {
@@ -139,10 +166,11 @@ struct pt_program {
     int layer;          /* whose parameters give the sizes; -1: outside the layers */
     pt_status_t status; /* of the first call that failed; later ones do nothing */
     int nodes, tensors;
+    bool has_weights; /* follows: a weight pass has work */
     pt_node_t node[PT_PROGRAM_NODES];
     pt_block_tensor_t tensor[PT_PROGRAM_TENSORS];
     int steps[PT_LISTS];
-    pt_step_t list[PT_LISTS][PT_PROGRAM_NODES];
+    pt_step_t list[PT_LISTS][PT_LIST_STEPS];
 };
 
 /* ---- describing a block: program.c ---- */
@@ -151,31 +179,40 @@ struct pt_program {
 void pt_program_begin(const char *name, const pt_program_context_t *context, int layer,
                       pt_program_t *out);
 /* Adds a tensor and returns its index: [rows, cols] in T; [rows] (cols 0) or [rows, cols] in A; `count` elements of
- * `dtype`, the same for every micro-batch size. `name`: static. */
+ * `dtype`, whatever the micro-batch's size. */
 int pt_program_rows(pt_program_t *program, const char *name, int64_t cols);
 int pt_program_stats(pt_program_t *program, const char *name, int64_t cols);
 int pt_program_vector(pt_program_t *program, const char *name, pt_dtype_t dtype,
                       int64_t count);
-/* `tensor` lives where `host` does. */
+/* Columns [first, first + cols) of `host` as heads: [rows, heads, cols/heads]. */
+int pt_program_view(pt_program_t *program, const char *name, int host, int64_t first,
+                    int64_t cols, int64_t heads);
+/* `tensor` lives in the memory of `host`, which is made of it in place. */
 void pt_program_share(pt_program_t *program, int tensor, int host);
-/* For nodes that work with more than operands (embedding, head): written in one pass, last read in another. */
+/* For nodes that work with more than operands (the head): written in one pass, last read in another. */
 void pt_program_use(pt_program_t *program, int tensor, pt_pass_t written,
                     pt_pass_t read);
-/* Adds a node: kind, operands (PT_OPERANDS in number, those of its gradients apart), roles. */
-void pt_program_node(pt_program_t *program, const pt_node_t *node);
-/* Derives all that follows and checks it. A weight pass comes right after its input pass (`fused`) or not; then
- * `selective` says that replayed tensors are not kept. */
-pt_status_t pt_program_end(pt_program_t *program);
-
+/* A node without operands and roles; then added. */
+pt_node_t pt_node_of(const pt_node_kind_t *kind);
+void pt_program_add(pt_program_t *program, const pt_node_t *node);
+/* Has this model the parameter? What this rank has of it along `dim`: dimension 0 is the width that a linear layer
+ * makes, 1 the width it takes. */
 bool pt_program_has(const pt_program_t *program, pt_role_t role);
-/* Of this rank's shard of a parameter of the block: dimension 0 is the width that a linear layer makes, 1 the
- * width it takes. */
 int64_t pt_program_size(const pt_program_t *program, pt_role_t role, int dim);
-/* Is the tensor spread over the axis like that? An axis of one rank spreads nothing. */
+
+/* Derives all that follows and checks it: order.c, spread.c. */
+pt_status_t pt_program_end(pt_program_t *program);
+pt_status_t pt_program_order(pt_program_t *program);
+pt_status_t pt_program_check_spread(pt_program_t *program);
+
+/* The tensor's place on an axis of more than one rank. */
 pt_dist_t pt_program_spread(const pt_program_t *program, int tensor, pt_axis_t axis);
 void pt_program_set_spread(pt_program_t *program, int tensor, pt_axis_t axis,
                            pt_dist_t dist);
-/* Refuses to read a partial sum, or (`dim` >= 0) a cut along `dim`. */
+/* How this rank's shard of a parameter is cut. */
+pt_dist_t pt_program_spread_of(const pt_program_t *program, pt_role_t role,
+                               pt_axis_t axis);
+/* Refuses to read a partial sum, or (`dim` >= 0) a cut along `dim`. Absent operands are fine. */
 pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t *node,
                                     pt_operand_t operand, pt_axis_t axis, int dim);
 
@@ -184,17 +221,17 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
 extern const pt_node_kind_t pt_norm_node, pt_head_norm_node, pt_linear_node,
     pt_rotary_node, pt_attend_node, pt_activate_node, pt_residual_node;
 
-/* x -> y = norm(x); the weights of `weight`, and of `bias` where the model has it. */
+/* x -> y = norm(x), with the weights of `weight`, and of `bias` where the model has it. */
 void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias);
-/* q|k|v in x -> q|k in y, each head normalised with Q_NORM and K_NORM. */
-void pt_add_head_norm(pt_program_t *program, int x, int y);
+/* The RMS norm of each head of the view x. */
+void pt_add_head_norm(pt_program_t *program, int x, int y, pt_role_t weight);
 /* y = x·Wᵀ + bias. */
 void pt_add_linear(pt_program_t *program, int x, int y, pt_role_t weight,
                    pt_role_t bias);
-/* Turns q and k, at the start of x, by their positions, in place. */
+/* Turns the heads of the view x by their positions, in place; nothing where the model has none. */
 void pt_add_rotary(pt_program_t *program, int x);
-/* y = attention of q and k at the start of `qk` and v at the end of `qkv` (which may be the same). */
-void pt_add_attend(pt_program_t *program, int qk, int qkv, int y);
+/* y = attention of the views q, k, v. */
+void pt_add_attend(pt_program_t *program, int q, int k, int v, int y);
 /* y = activation(x + bias); x keeps the bias. */
 void pt_add_activate(pt_program_t *program, int x, int y, pt_role_t bias);
 /* y = past + dropout(branch + bias), in the memory of the branch. */

@@ -61,8 +61,9 @@ typedef struct pt_param {
     bool weight_decay;
     pt_shard_rule_t shard;        /* over the tensor (experts: expert tensor) axis */
     pt_shard_rule_t expert_shard; /* experts: dimension 0 over the expert axis */
-    pt_spread_t grad; /* what backward leaves on the shard's axis when not sharded:
-                                     PT_PARTIAL_SUM for norms under sequence parallelism */
+    pt_spread_t
+        grad; /* what backward leaves on the shard's axis when not sharded: PT_PARTIAL_SUM for norms
+                       * of heads, and for norms of rows under sequence parallelism */
     bool expert;      /* replicated over the expert groups instead of the dense ones */
     int stage, chunk; /* who holds it, by the pipeline cut */
     int unit; /* embedding 0, layer l: 1 + l, head: 1 + L; experts get their own */

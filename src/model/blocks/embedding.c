@@ -32,7 +32,7 @@ static pt_status_t embedding_input(const pt_call_t *call, const pt_node_t *node)
     return pt_op_dropout(
         call->model->device, call->stream,
         &(pt_op_dropout_t){.x = pt_call_operand(call, node, PT_DY),
-                           .y = pt_call_operand(call, node, PT_PART),
+                           .y = pt_call_operand(call, node, PT_AUX),
                            .dropout = pt_call_dropout(call, node->dropout)});
 }
 
@@ -51,7 +51,7 @@ static pt_status_t embedding_weight(const pt_call_t *call, const pt_node_t *node
 {
     const pt_batch_view_t *batch = call->batch;
     pt_device_t *device = call->model->device;
-    pt_tensor_t dy = pt_call_operand(call, node, PT_PART);
+    pt_tensor_t dy = pt_call_operand(call, node, PT_AUX);
     pt_tensor_t dtoken = pt_call_grad(call, PT_ROLE_TOKEN_EMBEDDING);
     pt_tensor_t dposition = pt_call_grad(call, PT_ROLE_POSITION_EMBEDDING);
 
@@ -72,11 +72,8 @@ static pt_status_t embedding_weight(const pt_call_t *call, const pt_node_t *node
 static pt_status_t embedding_spread(pt_program_t *program, const pt_node_t *node,
                                     pt_axis_t axis)
 {
-    const pt_program_context_t *context = &program->context;
-    int param = pt_param_find(context->table, PT_ROLE_TOKEN_EMBEDDING, -1);
-    pt_dist_t table = pt_units_local_shape(context->units, param).dist[axis];
-
-    if (table.spread == PT_SHARDED)
+    if (pt_program_spread_of(program, PT_ROLE_TOKEN_EMBEDDING, axis).spread ==
+        PT_SHARDED)
         pt_program_set_spread(program, node->operand[PT_Y], axis,
                               (pt_dist_t){PT_PARTIAL_SUM, -1});
     return PT_OK;
@@ -84,19 +81,19 @@ static pt_status_t embedding_spread(pt_program_t *program, const pt_node_t *node
 
 static const pt_node_kind_t embedding_node = {
     .name = "embedding",
-    .pass = {{0, PT_USE(Y), embedding_forward},
-             {PT_USE(DY), PT_USE(PART), embedding_input},
-             {PT_USE(PART), 0, embedding_weight}},
+    .pass = {{0, PT_USE(Y), embedding_forward, NULL},
+             {PT_USE(DY), PT_USE(AUX), embedding_input, NULL},
+             {PT_USE(AUX), 0, embedding_weight, NULL}},
     .spread = embedding_spread};
 
 void pt_describe_embedding(pt_program_t *p)
 {
-    pt_node_t node = {.kind = &embedding_node,
-                      .operand = PT_OPERANDS_XY(PT_ABSENT, PT_TENSOR_Y),
-                      .role = {PT_ROLE_TOKEN_EMBEDDING, PT_ROLE_POSITION_EMBEDDING},
-                      .dropout = PT_DROPOUT_EMBEDDING};
+    pt_node_t node = pt_node_of(&embedding_node);
 
-    node.operand[PT_PART] =
-        pt_program_rows(p, "gradient of y", p->context.arch->hidden);
-    pt_program_node(p, &node);
+    node.role[0] = PT_ROLE_TOKEN_EMBEDDING;
+    node.role[1] = PT_ROLE_POSITION_EMBEDDING;
+    node.dropout = PT_DROPOUT_EMBEDDING;
+    node.operand[PT_Y] = PT_TENSOR_Y;
+    node.operand[PT_AUX] = pt_program_rows(p, "gradient of y", p->context.arch->hidden);
+    pt_program_add(p, &node);
 }

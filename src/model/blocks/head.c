@@ -193,12 +193,14 @@ pt_status_t pt_head_logits(const pt_call_t *call, int64_t first_row, pt_tensor_t
 static pt_status_t head_spread(pt_program_t *program, const pt_node_t *node,
                                pt_axis_t axis)
 {
+    PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, 0));
     return pt_program_expect_whole(program, node, PT_X, axis, 1);
 }
 
 /* A head has its gradients in forward; the input pass only hands dx on. */
-static const pt_node_kind_t head_node = {
-    .name = "head", .pass = {{PT_USE(X), 0, head_forward}}, .spread = head_spread};
+static const pt_node_kind_t head_node = {.name = "head",
+                                         .pass = {{PT_USE(X), 0, head_forward, NULL}},
+                                         .spread = head_spread};
 
 void pt_describe_head(pt_program_t *p)
 {
@@ -206,6 +208,7 @@ void pt_describe_head(pt_program_t *p)
     pt_dtype_t grad = pt_units_grad_dtype(p->context.units);
     int64_t logits = head_block_rows(arch, p->context.rows) * arch->vocab;
     bool centred = arch->norm == PT_NORM_LAYER, training = p->context.training;
+    pt_node_t node = pt_node_of(&head_node);
 
     pt_program_stats(p, "mean", 0);
     pt_program_stats(p, "1/deviation", 0);
@@ -227,7 +230,6 @@ void pt_describe_head(pt_program_t *p)
             pt_program_use(p, t, PT_PASS_FORWARD,
                            t == DX ? PT_PASS_INPUT : PT_PASS_FORWARD);
     }
-    pt_program_node(p, &(pt_node_t){.kind = &head_node,
-                                    .operand = PT_OPERANDS_XY(PT_TENSOR_X, PT_ABSENT),
-                                    .role = {PT_ROLE_COUNT, PT_ROLE_COUNT}});
+    node.operand[PT_X] = PT_TENSOR_X;
+    pt_program_add(p, &node);
 }

@@ -4,14 +4,14 @@
 
 /* ---- activation ---- */
 
-/* x keeps the bias, so a replay finds it there. */
+/* x keeps the bias, so once more finds it there. */
 static pt_status_t activate_forward(const pt_call_t *call, const pt_node_t *node)
 {
     pt_op_activation_fwd_t args = {.x = pt_call_operand(call, node, PT_X),
                                    .y = pt_call_operand(call, node, PT_Y),
                                    .kind = call->model->arch->activation};
 
-    if (!call->replay)
+    if (!call->again)
         args.bias = pt_call_weight(call, node->role[0]);
     return pt_op_activation_fwd(call->model->device, call->stream, &args);
 }
@@ -34,16 +34,19 @@ static pt_status_t bias_weight(const pt_call_t *call, const pt_node_t *node)
 
 const pt_node_kind_t pt_activate_node = {
     .name = "activate",
-    .pass = {{PT_USE(X), PT_USE(X) | PT_USE(Y), activate_forward},
-             {PT_USE(X) | PT_USE(DY), PT_USE(DX), activate_input},
-             {PT_USE(DX), 0, bias_weight}},
-    .cheap = true};
+    .pass = {{PT_USE(X), PT_USE(X) | PT_USE(Y), activate_forward, NULL},
+             {PT_USE(X) | PT_USE(DY), PT_USE(DX), activate_input, NULL},
+             {PT_USE(DX), 0, bias_weight, NULL}},
+    .replay = PT_REPLAY_SELECTIVE};
 
 void pt_add_activate(pt_program_t *program, int x, int y, pt_role_t bias)
 {
-    pt_program_node(program, &(pt_node_t){.kind = &pt_activate_node,
-                                          .operand = PT_OPERANDS_XY(x, y),
-                                          .role = {bias, PT_ROLE_COUNT}});
+    pt_node_t node = pt_node_of(&pt_activate_node);
+
+    node.operand[PT_X] = x;
+    node.operand[PT_Y] = y;
+    node.role[0] = bias;
+    pt_program_add(program, &node);
 }
 
 /* ---- residual ---- */
@@ -72,20 +75,21 @@ static pt_status_t residual_input(const pt_call_t *call, const pt_node_t *node)
 
 const pt_node_kind_t pt_residual_node = {
     .name = "residual",
-    .pass = {{PT_USE(X) | PT_USE(X2), PT_USE(Y), residual_forward},
-             {PT_USE(DY), PT_USE(DX), residual_input},
-             {PT_USE(DX), 0, bias_weight}},
-    .past = true};
+    .pass = {{PT_USE(X) | PT_USE(X2), PT_USE(Y), residual_forward, NULL},
+             {PT_USE(DY), PT_USE(DX), residual_input, NULL},
+             {PT_USE(DX), 0, bias_weight, NULL}},
+    .gradient = {PT_GRADIENT_OWN, PT_GRADIENT_IS_DY}};
 
 void pt_add_residual(pt_program_t *program, int past, int branch, int y, pt_role_t bias,
                      pt_dropout_site_t site)
 {
-    pt_node_t node = {.kind = &pt_residual_node,
-                      .operand = PT_OPERANDS_XY(branch, y),
-                      .role = {bias, PT_ROLE_COUNT},
-                      .dropout = site};
+    pt_node_t node = pt_node_of(&pt_residual_node);
 
+    node.operand[PT_X] = branch;
     node.operand[PT_X2] = past;
+    node.operand[PT_Y] = y;
+    node.role[0] = bias;
+    node.dropout = site;
     pt_program_share(program, branch, y);
-    pt_program_node(program, &node);
+    pt_program_add(program, &node);
 }

@@ -1,46 +1,45 @@
-/* Positions and attention. */
-#include "src/model/nodes/heads.h"
+/* Positions and attention, head by head. */
+#include "src/model/block.h"
 
 #include <math.h>
 
 /* ---- rotary ---- */
 
-static pt_status_t turn(const pt_call_t *call, pt_tensor_t x, bool inverse)
+static pt_status_t rotary_turn(const pt_call_t *call, pt_tensor_t x, bool inverse)
 {
     const pt_model_t *model = call->model;
-    pt_heads_t heads = pt_heads_of(call, x);
-    pt_op_rotary_t args = {.position = call->batch->position,
-                           .cos = model->cos,
-                           .sin = model->sin,
-                           .inverse = inverse};
 
-    args.x = heads.q;
-    PT_TRY(pt_op_rotary(model->device, call->stream, &args));
-    args.x = heads.k;
-    return pt_op_rotary(model->device, call->stream, &args);
+    return pt_op_rotary(model->device, call->stream,
+                        &(pt_op_rotary_t){.x = x,
+                                          .position = call->batch->position,
+                                          .cos = model->cos,
+                                          .sin = model->sin,
+                                          .inverse = inverse});
 }
 
 static pt_status_t rotary_forward(const pt_call_t *call, const pt_node_t *node)
 {
-    return turn(call, pt_call_operand(call, node, PT_X), false);
+    return rotary_turn(call, pt_call_operand(call, node, PT_X), false);
 }
 
 static pt_status_t rotary_input(const pt_call_t *call, const pt_node_t *node)
 {
-    return turn(call, pt_call_operand(call, node, PT_DX), true);
+    return rotary_turn(call, pt_call_operand(call, node, PT_DX), true);
 }
 
-const pt_node_kind_t pt_rotary_node = {.name = "rotary",
-                                       .pass = {{PT_USE(X), PT_USE(X), rotary_forward},
-                                                {PT_USE(DY), PT_USE(DX), rotary_input}},
-                                       .in_place = true};
+const pt_node_kind_t pt_rotary_node = {
+    .name = "rotary",
+    .pass = {{PT_USE(X), PT_USE(Y), rotary_forward, NULL},
+             {PT_USE(DY), PT_USE(DX), rotary_input, NULL}},
+    .gradient = {PT_GRADIENT_IN_PLACE}};
 
 void pt_add_rotary(pt_program_t *program, int x)
 {
+    pt_node_t node = pt_node_of(&pt_rotary_node);
+
+    node.operand[PT_X] = node.operand[PT_Y] = x;
     if (pt_rotary_columns(program->context.arch) > 0)
-        pt_program_node(program, &(pt_node_t){.kind = &pt_rotary_node,
-                                              .operand = PT_OPERANDS_XY(x, x),
-                                              .role = {PT_ROLE_COUNT, PT_ROLE_COUNT}});
+        pt_program_add(program, &node);
 }
 
 /* ---- attention ---- */
@@ -58,23 +57,13 @@ static pt_attention_shape_t attend_shape(const pt_call_t *call)
     return shape;
 }
 
-/* o, or its gradient, by heads. */
-static pt_tensor_t attend_heads(const pt_call_t *call, const pt_node_t *node,
-                                pt_operand_t operand)
-{
-    return pt_heads_view(pt_call_operand(call, node, operand), 0, call->model->heads,
-                         call->model->arch->head_dim);
-}
-
 static pt_status_t attend_forward(const pt_call_t *call, const pt_node_t *node)
 {
-    pt_heads_t qk = pt_heads_of(call, pt_call_operand(call, node, PT_X));
-    pt_heads_t qkv = pt_heads_of(call, pt_call_operand(call, node, PT_X2));
-    pt_op_attention_fwd_t args = {.q = qk.q,
-                                  .k = qk.k,
-                                  .v = qkv.v,
-                                  .o = attend_heads(call, node, PT_Y),
-                                  .lse = pt_call_operand(call, node, PT_STAT),
+    pt_op_attention_fwd_t args = {.q = pt_call_operand(call, node, PT_X),
+                                  .k = pt_call_operand(call, node, PT_X2),
+                                  .v = pt_call_operand(call, node, PT_X3),
+                                  .o = pt_call_operand(call, node, PT_Y),
+                                  .lse = pt_call_operand(call, node, PT_AUX),
                                   .shape = attend_shape(call),
                                   .dropout =
                                       pt_call_dropout(call, PT_DROPOUT_ATTENTION)};
@@ -86,41 +75,60 @@ static pt_status_t attend_forward(const pt_call_t *call, const pt_node_t *node)
 
 static pt_status_t attend_input(const pt_call_t *call, const pt_node_t *node)
 {
-    pt_heads_t qk = pt_heads_of(call, pt_call_operand(call, node, PT_X));
-    pt_heads_t qkv = pt_heads_of(call, pt_call_operand(call, node, PT_X2));
-    pt_heads_t gradient = pt_heads_of(call, pt_call_operand(call, node, PT_DX2));
-
     return pt_op_attention_bwd(
         call->model->device, call->stream,
-        &(pt_op_attention_bwd_t){.q = qk.q,
-                                 .k = qk.k,
-                                 .v = qkv.v,
-                                 .o = attend_heads(call, node, PT_Y),
-                                 .lse = pt_call_operand(call, node, PT_STAT),
-                                 .do_ = attend_heads(call, node, PT_DY),
-                                 .dq = gradient.q,
-                                 .dk = gradient.k,
-                                 .dv = gradient.v,
+        &(pt_op_attention_bwd_t){.q = pt_call_operand(call, node, PT_X),
+                                 .k = pt_call_operand(call, node, PT_X2),
+                                 .v = pt_call_operand(call, node, PT_X3),
+                                 .o = pt_call_operand(call, node, PT_Y),
+                                 .lse = pt_call_operand(call, node, PT_AUX),
+                                 .do_ = pt_call_operand(call, node, PT_DY),
+                                 .dq = pt_call_operand(call, node, PT_DX),
+                                 .dk = pt_call_operand(call, node, PT_DX2),
+                                 .dv = pt_call_operand(call, node, PT_DX3),
                                  .shape = attend_shape(call),
                                  .dropout =
                                      pt_call_dropout(call, PT_DROPOUT_ATTENTION)});
 }
 
+/* Each rank attends with its own heads; rows cut by an axis would see each other's keys only through it. */
+static pt_status_t attend_spread(pt_program_t *program, const pt_node_t *node,
+                                 pt_axis_t axis)
+{
+    pt_dist_t q = pt_program_spread(program, node->operand[PT_X], axis);
+
+    for (int i = 0; i < PT_NODE_INPUTS; i++) {
+        pt_dist_t x = pt_program_spread(program, node->operand[PT_X + i], axis);
+
+        PT_TRY(
+            pt_program_expect_whole(program, node, (pt_operand_t)(PT_X + i), axis, 0));
+        PT_CHECK(
+            x.spread == q.spread, PT_INTERNAL,
+            "block %s: node %s has all heads of some of q, k, v and a share of others "
+            "on the %s axis",
+            program->name, node->kind->name, pt_axis_name(axis));
+    }
+    pt_program_set_spread(program, node->operand[PT_Y], axis, q);
+    return PT_OK;
+}
+
+#define INPUTS (PT_USE(X) | PT_USE(X2) | PT_USE(X3))
 const pt_node_kind_t pt_attend_node = {
     .name = "attend",
-    .pass = {{PT_USE(X) | PT_USE(X2), PT_USE(Y) | PT_USE(STAT), attend_forward},
-             {PT_USE(X) | PT_USE(X2) | PT_USE(Y) | PT_USE(STAT) | PT_USE(DY),
-              PT_USE(DX) | PT_USE(DX2), attend_input}}};
+    .pass = {{INPUTS, PT_USE(Y) | PT_USE(AUX), attend_forward, NULL},
+             {INPUTS | PT_USE(Y) | PT_USE(AUX) | PT_USE(DY),
+              PT_USE(DX) | PT_USE(DX2) | PT_USE(DX3), attend_input, NULL}},
+    .spread = attend_spread};
 
-void pt_add_attend(pt_program_t *program, int qk, int qkv, int y)
+void pt_add_attend(pt_program_t *program, int q, int k, int v, int y)
 {
-    pt_node_t node = {.kind = &pt_attend_node,
-                      .operand = PT_OPERANDS_XY(qk, y),
-                      .role = {PT_ROLE_COUNT, PT_ROLE_COUNT}};
-    int64_t width = program->context.arch->head_dim;
+    pt_node_t node = pt_node_of(&pt_attend_node);
 
-    node.operand[PT_X2] = qkv;
-    node.operand[PT_STAT] = pt_program_stats(program, "log-sum-exp",
-                                             program->tensor[y].shape.shape[1] / width);
-    pt_program_node(program, &node);
+    node.operand[PT_X] = q;
+    node.operand[PT_X2] = k;
+    node.operand[PT_X3] = v;
+    node.operand[PT_Y] = y;
+    node.operand[PT_AUX] =
+        pt_program_stats(program, "log-sum-exp", program->tensor[q].shape.shape[1]);
+    pt_program_add(program, &node);
 }

@@ -105,40 +105,63 @@ static pt_status_t linear_weight(const pt_call_t *call, const pt_node_t *node)
     return pt_bias_weight(call, dy, node->role[1]);
 }
 
-/* Cut by rows of its weights ("column parallel"), a layer makes its share of y's columns; cut by columns
- * ("row parallel"), it takes its share of x's columns and makes a part of the sum (Shoeybi et al. 2019, §3). */
+/* Cut by rows of its weights ("column parallel"), a layer makes its share of y's columns from all of x; cut by
+ * columns ("row parallel"), it takes its share of x's columns and makes a part of the sum, to which a bias must not
+ * be added on every rank (Shoeybi et al. 2019, section 3). */
 static pt_status_t linear_spread(pt_program_t *program, const pt_node_t *node,
                                  pt_axis_t axis)
 {
-    const pt_program_context_t *context = &program->context;
-    int param = pt_param_find(context->table, node->role[0], program->layer);
-    pt_dist_t weight = pt_units_local_shape(context->units, param).dist[axis];
+    pt_dist_t weight = pt_program_spread_of(program, node->role[0], axis);
     pt_dist_t x = pt_program_spread(program, node->operand[PT_X], axis), y = x;
-    bool by_columns = weight.spread == PT_SHARDED && weight.dim == 1;
+    const char *name = program->tensor[node->operand[PT_X]].name;
+    bool is_cut = weight.spread == PT_SHARDED, by_columns = is_cut && weight.dim == 1;
+    bool fits = by_columns ? x.spread == PT_SHARDED && x.dim == 1
+                           : !is_cut || x.spread == PT_REPLICATED;
 
     PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, by_columns ? -1 : 1));
-    if (by_columns)
-        PT_CHECK(x.spread == PT_SHARDED && x.dim == 1, PT_INTERNAL,
-                 "block %s: node %s has a share of the columns of its weights on the "
-                 "%s axis, but all of %s",
-                 program->name, node->kind->name, pt_axis_name(axis),
-                 program->tensor[node->operand[PT_X]].name);
-    if (weight.spread == PT_SHARDED)
+    PT_CHECK(
+        fits, PT_INTERNAL,
+        "block %s: node %s has a share of the %s of its weights on the %s axis, but %s "
+        "of %s",
+        program->name, node->kind->name, by_columns ? "columns" : "rows",
+        pt_axis_name(axis), by_columns ? "all columns" : "a share", name);
+    PT_CHECK(!by_columns || !pt_program_has(program, node->role[1]), PT_INTERNAL,
+             "block %s: node %s adds its bias to each part of a sum on the %s axis",
+             program->name, node->kind->name, pt_axis_name(axis));
+    if (is_cut)
         y = by_columns ? (pt_dist_t){PT_PARTIAL_SUM, -1} : (pt_dist_t){PT_SHARDED, 1};
     pt_program_set_spread(program, node->operand[PT_Y], axis, y);
     return PT_OK;
 }
 
+static pt_status_t linear_spread_gradient(pt_program_t *program, const pt_node_t *node,
+                                          pt_axis_t axis)
+{
+    pt_dist_t weight = pt_program_spread_of(program, node->role[0], axis);
+    pt_dist_t dx = pt_program_spread(program, node->operand[PT_X], axis);
+
+    PT_TRY(pt_program_expect_whole(program, node, PT_DY, axis, -1));
+    if (weight.spread == PT_SHARDED && weight.dim == 0)
+        dx = (pt_dist_t){PT_PARTIAL_SUM, -1};
+    pt_program_set_spread(program, node->operand[PT_DX], axis, dx);
+    return PT_OK;
+}
+
 const pt_node_kind_t pt_linear_node = {
     .name = "linear",
-    .pass = {{PT_USE(X), PT_USE(Y), linear_forward},
-             {PT_USE(DY), PT_USE(DX), linear_input},
-             {PT_USE(X) | PT_USE(DY), 0, linear_weight}},
-    .spread = linear_spread};
+    .pass = {{PT_USE(X), PT_USE(Y), linear_forward, NULL},
+             {PT_USE(DY), PT_USE(DX), linear_input, NULL},
+             {PT_USE(X) | PT_USE(DY), 0, linear_weight, NULL}},
+    .spread = linear_spread,
+    .spread_gradient = linear_spread_gradient};
 
 void pt_add_linear(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {
-    pt_program_node(program, &(pt_node_t){.kind = &pt_linear_node,
-                                          .operand = PT_OPERANDS_XY(x, y),
-                                          .role = {weight, bias}});
+    pt_node_t node = pt_node_of(&pt_linear_node);
+
+    node.operand[PT_X] = x;
+    node.operand[PT_Y] = y;
+    node.role[0] = weight;
+    node.role[1] = bias;
+    pt_program_add(program, &node);
 }

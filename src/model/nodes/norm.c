@@ -1,6 +1,5 @@
-/* Norms: of rows, and of each head's queries and keys. */
+/* Norms, of rows and of heads. */
 #include "src/model/block.h"
-#include "src/model/nodes/heads.h"
 
 pt_status_t pt_norm_forward(const pt_call_t *call, const pt_norm_args_t *norm)
 {
@@ -63,161 +62,111 @@ pt_status_t pt_norm_weight(const pt_call_t *call, const pt_norm_args_t *norm)
     return add_part(call, norm->bias, norm->dbias);
 }
 
-/* ---- of rows ---- */
+/* ---- the nodes ---- */
 
-static pt_norm_args_t rows_args(const pt_call_t *call, const pt_node_t *node)
+static pt_norm_args_t norm_args(const pt_call_t *call, const pt_node_t *node)
 {
-    return (pt_norm_args_t){.kind = call->model->arch->norm,
+    return (pt_norm_args_t){.kind = node->norm,
                             .weight = node->role[0],
                             .bias = node->role[1],
                             .x = pt_call_operand(call, node, PT_X),
                             .y = pt_call_operand(call, node, PT_Y),
-                            .mean = pt_call_operand(call, node, PT_STAT2),
-                            .rstd = pt_call_operand(call, node, PT_STAT),
+                            .rstd = pt_call_operand(call, node, PT_AUX),
+                            .mean = pt_call_operand(call, node, PT_AUX2),
                             .dy = pt_call_operand(call, node, PT_DY),
                             .dx = pt_call_operand(call, node, PT_DX),
-                            .dweight = pt_call_operand(call, node, PT_PART),
-                            .dbias = pt_call_operand(call, node, PT_PART2),
+                            .dweight = pt_call_operand(call, node, PT_AUX3),
+                            .dbias = pt_call_operand(call, node, PT_AUX4),
                             .accumulate = node->accumulate};
 }
 
-static pt_status_t rows_forward(const pt_call_t *call, const pt_node_t *node)
+static pt_status_t norm_forward(const pt_call_t *call, const pt_node_t *node)
 {
-    pt_norm_args_t args = rows_args(call, node);
+    pt_norm_args_t args = norm_args(call, node);
 
     return pt_norm_forward(call, &args);
 }
 
-static pt_status_t rows_input(const pt_call_t *call, const pt_node_t *node)
+static pt_status_t norm_input(const pt_call_t *call, const pt_node_t *node)
 {
-    pt_norm_args_t args = rows_args(call, node);
+    pt_norm_args_t args = norm_args(call, node);
 
     return pt_norm_input(call, &args);
 }
 
-static pt_status_t rows_weight(const pt_call_t *call, const pt_node_t *node)
+static pt_status_t norm_weight(const pt_call_t *call, const pt_node_t *node)
 {
-    pt_norm_args_t args = rows_args(call, node);
+    pt_norm_args_t args = norm_args(call, node);
 
     return pt_norm_weight(call, &args);
 }
 
-/* A norm sees whole rows. */
-static pt_status_t rows_spread(pt_program_t *program, const pt_node_t *node,
+/* A norm sees whole rows; that of heads whole heads. */
+static pt_status_t norm_spread(pt_program_t *program, const pt_node_t *node,
                                pt_axis_t axis)
 {
-    PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, 1));
+    int last = program->tensor[node->operand[PT_X]].shape.ndim - 1;
+
+    PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, last));
     pt_program_set_spread(program, node->operand[PT_Y], axis,
                           pt_program_spread(program, node->operand[PT_X], axis));
     return PT_OK;
 }
 
-const pt_node_kind_t pt_norm_node = {
-    .name = "norm",
-    .pass = {{PT_USE(X), PT_USE(Y) | PT_USE_STATS, rows_forward},
-             {PT_USE(X) | PT_USE_STATS | PT_USE(DY), PT_USE(DX) | PT_USE_PARTS,
-              rows_input},
-             {PT_USE_PARTS, 0, rows_weight}},
-    .cheap = true,
-    .adds_dx = true,
-    .spread = rows_spread};
+#define STATISTICS (PT_USE(AUX) | PT_USE(AUX2))
+#define PARTS      (PT_USE(AUX3) | PT_USE(AUX4))
+#define NORM_PASSES                                                                    \
+    {                                                                                  \
+        {PT_USE(X), PT_USE(Y) | STATISTICS, norm_forward, NULL},                       \
+            {PT_USE(X) | STATISTICS | PT_USE(DY), PT_USE(DX) | PARTS, norm_input,      \
+             NULL},                                                                    \
+            {PARTS, 0, norm_weight, NULL},                                             \
+    }
+
+const pt_node_kind_t pt_norm_node = {.name = "norm",
+                                     .pass = NORM_PASSES,
+                                     .replay = PT_REPLAY_SELECTIVE,
+                                     .adds = true,
+                                     .spread = norm_spread};
+const pt_node_kind_t pt_head_norm_node = {.name = "head norm",
+                                          .pass = NORM_PASSES,
+                                          .gradient = {PT_GRADIENT_IN_PLACE},
+                                          .spread = norm_spread};
 
 void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {
     const pt_program_context_t *context = &program->context;
     pt_dtype_t grad = pt_units_grad_dtype(context->units);
     int64_t cols = program->tensor[x].shape.shape[1];
-    bool centred = context->arch->norm == PT_NORM_LAYER;
-    pt_node_t node = {
-        .kind = &pt_norm_node, .operand = PT_OPERANDS_XY(x, y), .role = {weight, bias}};
+    pt_node_t node = pt_node_of(&pt_norm_node);
 
-    node.operand[PT_STAT] = pt_program_stats(program, "1/deviation", 0);
-    node.operand[PT_STAT2] = centred ? pt_program_stats(program, "mean", 0) : PT_ABSENT;
-    node.operand[PT_PART] = pt_program_vector(program, "part of dweight", grad, cols);
-    node.operand[PT_PART2] =
-        centred ? pt_program_vector(program, "part of dbias", grad, cols) : PT_ABSENT;
-    pt_program_node(program, &node);
+    node.norm = context->arch->norm;
+    node.role[0] = weight;
+    node.role[1] = bias;
+    node.operand[PT_X] = x;
+    node.operand[PT_Y] = y;
+    node.operand[PT_AUX] = pt_program_stats(program, "1/deviation", 0);
+    node.operand[PT_AUX3] = pt_program_vector(program, "part of dweight", grad, cols);
+    if (node.norm == PT_NORM_LAYER) {
+        node.operand[PT_AUX2] = pt_program_stats(program, "mean", 0);
+        node.operand[PT_AUX4] = pt_program_vector(program, "part of dbias", grad, cols);
+    }
+    pt_program_add(program, &node);
 }
 
-/* ---- of heads ---- */
-
-/* Their gradients are turned into those of raw q and k in place. */
-static void heads_args(const pt_call_t *call, const pt_node_t *node,
-                       pt_norm_args_t args[2])
+void pt_add_head_norm(pt_program_t *program, int x, int y, pt_role_t weight)
 {
-    pt_heads_t raw = pt_heads_of(call, pt_call_operand(call, node, PT_X));
-    pt_heads_t made = pt_heads_of(call, pt_call_operand(call, node, PT_Y));
-    pt_heads_t gradient = pt_heads_of(call, pt_call_operand(call, node, PT_DX));
+    pt_dtype_t grad = pt_units_grad_dtype(program->context.units);
+    const pt_tensor_t *shape = &program->tensor[x].shape;
+    pt_node_t node = pt_node_of(&pt_head_norm_node);
 
-    args[0] = (pt_norm_args_t){.kind = PT_NORM_RMS,
-                               .weight = PT_ROLE_Q_NORM,
-                               .bias = PT_ROLE_COUNT,
-                               .x = raw.q,
-                               .y = made.q,
-                               .rstd = pt_call_operand(call, node, PT_STAT),
-                               .dy = gradient.q,
-                               .dx = gradient.q,
-                               .dweight = pt_call_operand(call, node, PT_PART)};
-    args[1] = (pt_norm_args_t){.kind = PT_NORM_RMS,
-                               .weight = PT_ROLE_K_NORM,
-                               .bias = PT_ROLE_COUNT,
-                               .x = raw.k,
-                               .y = made.k,
-                               .rstd = pt_call_operand(call, node, PT_STAT2),
-                               .dy = gradient.k,
-                               .dx = gradient.k,
-                               .dweight = pt_call_operand(call, node, PT_PART2)};
-}
-
-static pt_status_t heads_forward(const pt_call_t *call, const pt_node_t *node)
-{
-    pt_norm_args_t args[2];
-
-    heads_args(call, node, args);
-    PT_TRY(pt_norm_forward(call, &args[0]));
-    return pt_norm_forward(call, &args[1]);
-}
-
-static pt_status_t heads_input(const pt_call_t *call, const pt_node_t *node)
-{
-    pt_norm_args_t args[2];
-
-    heads_args(call, node, args);
-    PT_TRY(pt_norm_input(call, &args[0]));
-    return pt_norm_input(call, &args[1]);
-}
-
-static pt_status_t heads_weight(const pt_call_t *call, const pt_node_t *node)
-{
-    pt_norm_args_t args[2];
-
-    heads_args(call, node, args);
-    PT_TRY(pt_norm_weight(call, &args[0]));
-    return pt_norm_weight(call, &args[1]);
-}
-
-const pt_node_kind_t pt_head_norm_node = {
-    .name = "head norm",
-    .pass = {{PT_USE(X), PT_USE(Y) | PT_USE_STATS, heads_forward},
-             {PT_USE(X) | PT_USE_STATS | PT_USE(DY), PT_USE(DX) | PT_USE_PARTS,
-              heads_input},
-             {PT_USE_PARTS, 0, heads_weight}},
-    .in_place = true};
-
-void pt_add_head_norm(pt_program_t *program, int x, int y)
-{
-    const pt_program_context_t *context = &program->context;
-    pt_dtype_t grad = pt_units_grad_dtype(context->units);
-    int64_t width = context->arch->head_dim;
-    int64_t heads = pt_program_size(program, PT_ROLE_ATTENTION_OUT, 1) / width;
-    int64_t all = program->tensor[y].shape.shape[1] / width;
-    pt_node_t node = {.kind = &pt_head_norm_node,
-                      .operand = PT_OPERANDS_XY(x, y),
-                      .role = {PT_ROLE_Q_NORM, PT_ROLE_K_NORM}};
-
-    node.operand[PT_STAT] = pt_program_stats(program, "1/deviation of q", heads);
-    node.operand[PT_STAT2] = pt_program_stats(program, "1/deviation of k", all - heads);
-    node.operand[PT_PART] = pt_program_vector(program, "part of dq_norm", grad, width);
-    node.operand[PT_PART2] = pt_program_vector(program, "part of dk_norm", grad, width);
-    pt_program_node(program, &node);
+    node.norm = PT_NORM_RMS;
+    node.role[0] = weight;
+    node.operand[PT_X] = x;
+    node.operand[PT_Y] = y;
+    node.operand[PT_AUX] =
+        pt_program_stats(program, "1/deviation of heads", shape->shape[1]);
+    node.operand[PT_AUX3] =
+        pt_program_vector(program, "part of dweight of heads", grad, shape->shape[2]);
+    pt_program_add(program, &node);
 }

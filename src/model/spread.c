@@ -1,0 +1,178 @@
+/* How the tensors of a block are spread over the ranks of the axes, and that no node reads less than it
+ * believes. Axes of one rank spread nothing and are not looked at. */
+#include "src/model/program.h"
+
+pt_dist_t pt_program_spread(const pt_program_t *program, int tensor, pt_axis_t axis)
+{
+    return program->tensor[tensor].shape.dist[axis];
+}
+
+void pt_program_set_spread(pt_program_t *program, int tensor, pt_axis_t axis,
+                           pt_dist_t dist)
+{
+    program->tensor[tensor].shape.dist[axis] = dist;
+}
+
+static const char *gradient_text(const pt_block_tensor_t *tensor)
+{
+    return tensor->is_gradient ? "the gradient of " : "";
+}
+
+pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t *node,
+                                    pt_operand_t operand, pt_axis_t axis, int dim)
+{
+    int index = node->operand[operand];
+    const pt_block_tensor_t *tensor = &program->tensor[index < 0 ? 0 : index];
+    pt_dist_t dist = tensor->shape.dist[axis];
+
+    if (index == PT_ABSENT)
+        return PT_OK;
+    PT_CHECK(dist.spread != PT_PARTIAL_SUM, PT_INTERNAL,
+             "block %s: node %s reads %s%s as if it were whole, but each rank of the "
+             "%s axis "
+             "has a part of the sum",
+             program->name, node->kind->name, gradient_text(tensor), tensor->name,
+             pt_axis_name(axis));
+    PT_CHECK(
+        dim < 0 || dist.spread != PT_SHARDED || dist.dim != dim, PT_INTERNAL,
+        "block %s: node %s reads %s%s as if it were whole, but the %s axis cuts its "
+        "dimension %d",
+        program->name, node->kind->name, gradient_text(tensor), tensor->name,
+        pt_axis_name(axis), dim);
+    return PT_OK;
+}
+
+static bool is_alike(pt_dist_t a, pt_dist_t b)
+{
+    return a.spread == b.spread && (a.spread != PT_SHARDED || a.dim == b.dim);
+}
+
+static pt_status_t spread_alike(pt_program_t *program, const pt_node_t *node,
+                                pt_axis_t axis)
+{
+    int x = node->operand[PT_X], y = node->operand[PT_Y];
+
+    for (int i = 0; i < PT_NODE_INPUTS; i++) {
+        int other = node->operand[PT_X + i];
+
+        PT_TRY(
+            pt_program_expect_whole(program, node, (pt_operand_t)(PT_X + i), axis, -1));
+        PT_CHECK(other == PT_ABSENT || is_alike(pt_program_spread(program, x, axis),
+                                                pt_program_spread(program, other, axis)),
+                 PT_INTERNAL,
+                 "block %s: node %s reads %s and %s, which the %s axis cuts in "
+                 "different ways",
+                 program->name, node->kind->name, program->tensor[x].name,
+                 program->tensor[other].name, pt_axis_name(axis));
+    }
+    if (y != PT_ABSENT)
+        pt_program_set_spread(program, y, axis, pt_program_spread(program, x, axis));
+    return PT_OK;
+}
+
+static pt_status_t spread_gradient_alike(pt_program_t *program, const pt_node_t *node,
+                                         pt_axis_t axis)
+{
+    PT_TRY(pt_program_expect_whole(program, node, PT_DY, axis, -1));
+    for (int i = 0; i < PT_NODE_INPUTS; i++)
+        if (node->operand[PT_DX + i] != PT_ABSENT)
+            pt_program_set_spread(
+                program, node->operand[PT_DX + i], axis,
+                pt_program_spread(program, node->operand[PT_X + i], axis));
+    return PT_OK;
+}
+
+/* A view is spread as its host is; heads (dimension 1 of both) are its columns. */
+static void follow_host(pt_program_t *program, int operand, pt_axis_t axis)
+{
+    const pt_block_tensor_t *tensor = &program->tensor[operand < 0 ? 0 : operand];
+
+    if (operand != PT_ABSENT && tensor->heads > 0)
+        pt_program_set_spread(program, operand, axis,
+                              pt_program_spread(program, tensor->host, axis));
+}
+
+/* What each rank adds to the gradient of a parameter it has whole is a part when it saw only a share of x. */
+static pt_status_t check_parameters(const pt_program_t *program, const pt_node_t *node,
+                                    pt_axis_t axis)
+{
+    const pt_param_table_t *table = program->context.table;
+
+    for (int r = 0; r < PT_NODE_ROLES; r++) {
+        if (!pt_program_has(program, node->role[r]) || node->operand[PT_X] == PT_ABSENT)
+            continue;
+        const pt_param_t *param =
+            &table->params[pt_param_find(table, node->role[r], program->layer)];
+        if (param->shard.axis != axis)
+            continue;
+        bool whole =
+            pt_program_spread_of(program, node->role[r], axis).spread == PT_REPLICATED;
+        bool share =
+            pt_program_spread(program, node->operand[PT_X], axis).spread == PT_SHARDED;
+        PT_CHECK((whole && share) == (param->grad == PT_PARTIAL_SUM), PT_INTERNAL,
+                 "block %s: node %s leaves %s gradient of %s on each rank of the %s "
+                 "axis, but "
+                 "the parameter table says otherwise",
+                 program->name, node->kind->name,
+                 whole && share ? "a part of the" : "the whole", param->part[0].name,
+                 pt_axis_name(axis));
+    }
+    return PT_OK;
+}
+
+static pt_status_t spread_forward(pt_program_t *program, const pt_node_t *node,
+                                  pt_axis_t axis)
+{
+    int y = node->operand[PT_Y];
+
+    for (int i = 0; i < PT_NODE_INPUTS; i++)
+        follow_host(program, node->operand[PT_X + i], axis);
+    PT_TRY(
+        (node->kind->spread ? node->kind->spread : spread_alike)(program, node, axis));
+    if (y != PT_ABSENT && program->tensor[y].heads > 0)
+        pt_program_set_spread(program, program->tensor[y].host, axis,
+                              pt_program_spread(program, y, axis));
+    return check_parameters(program, node, axis);
+}
+
+static pt_status_t spread_backward(pt_program_t *program, const pt_node_t *node,
+                                   pt_axis_t axis)
+{
+    follow_host(program, node->operand[PT_DY], axis);
+    PT_TRY((node->kind->spread_gradient ? node->kind->spread_gradient
+                                        : spread_gradient_alike)(program, node, axis));
+    for (int i = 0; i < PT_NODE_INPUTS; i++) {
+        int dx = node->operand[PT_DX + i];
+        if (dx != PT_ABSENT && program->tensor[dx].heads > 0)
+            pt_program_set_spread(program, program->tensor[dx].host, axis,
+                                  pt_program_spread(program, dx, axis));
+    }
+    return PT_OK;
+}
+
+static pt_status_t check_axis(pt_program_t *program, pt_axis_t axis)
+{
+    for (int n = 0; n < program->nodes; n++)
+        PT_TRY(spread_forward(program, &program->node[n], axis));
+    PT_CHECK(pt_program_spread(program, PT_TENSOR_Y, axis).spread != PT_PARTIAL_SUM,
+             PT_INTERNAL,
+             "block %s leaves y as parts of a sum on the ranks of the %s axis",
+             program->name, pt_axis_name(axis));
+    if (!program->context.training)
+        return PT_OK;
+    /* The gradient of the stream comes spread as y is. */
+    pt_program_set_spread(program, PT_TENSOR_STREAM_GRADIENT, axis,
+                          pt_program_spread(program, PT_TENSOR_Y, axis));
+    for (int n = program->nodes - 1; n >= 0; n--)
+        if (program->node[n].kind->pass[PT_PASS_INPUT].run)
+            PT_TRY(spread_backward(program, &program->node[n], axis));
+    return PT_OK;
+}
+
+pt_status_t pt_program_check_spread(pt_program_t *program)
+{
+    for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
+        if (program->context.mesh->size[axis] > 1)
+            PT_TRY(check_axis(program, (pt_axis_t)axis));
+    return PT_OK;
+}
