@@ -16,15 +16,19 @@ typedef enum action {
     ACTION_EXIT,
     ACTION_SEGV,
     ACTION_SLEEP,
+    ACTION_STOP,
     ACTION_SLOW, /* up to here at every site */
     ACTION_IO,
     ACTION_NOSPACE,
     ACTION_NAN,
+    ACTION_SKIP,
+    ACTION_RESIZE,
     ACTION_COUNT
 } action_t;
 
 static const char *const action_names[ACTION_COUNT] = {
-    "kill", "exit", "segv", "sleep", "slow", "io", "nospace", "nan"};
+    "kill", "exit",    "segv", "sleep", "stop",  "slow",
+    "io",   "nospace", "nan",  "skip",  "resize"};
 
 static const struct site {
     const char *name, *kinds; /* "io, nospace" */
@@ -38,9 +42,10 @@ typedef struct fault {
     char site[SITE_SIZE];
     int64_t rank, step; /* ANY: matches all */
     action_t action;
+    bool done; /* of those that happen once */
 } fault_t;
 
-/* Set once at start from the environment; constant afterwards. */
+/* Set once at start from the environment; constant afterwards but for `done`. */
 static fault_t faults[FAULT_MAX];
 static int fault_count;
 
@@ -67,7 +72,7 @@ static pt_status_t parse_action(const char *entry, const char *field, action_t *
     return PT_FAIL_COMMON(
         PT_CONFIG,
         "PENTA_FAULT: unknown kind \"%s\" in \"%s\"; kinds: kill, exit, "
-        "segv, sleep, slow, io, nospace, nan",
+        "segv, sleep, stop, slow, io, nospace, nan, skip, resize",
         field, entry);
 }
 
@@ -80,7 +85,7 @@ static pt_status_t check_kind(const struct site *site, action_t action)
         return PT_OK;
     return PT_FAIL_COMMON(PT_CONFIG,
                           "PENTA_FAULT: %s has no kind \"%s\"; kinds: kill, exit, "
-                          "segv, sleep, slow%s%s",
+                          "segv, sleep, stop, slow%s%s",
                           site->name, name, *site->kinds ? ", " : "", site->kinds);
 }
 
@@ -157,8 +162,9 @@ void pt_fault_announce(void)
                 faults[i].site, (long long)faults[i].rank, pt_log_size() - 1);
 }
 
-static pt_fault_kind_t act(const fault_t *fault)
+static pt_fault_kind_t act(fault_t *fault)
 {
+    fault->done = fault->action == ACTION_SKIP || fault->action == ACTION_RESIZE;
     pt_log_all(PT_LOG_WARN, "injected failure at %s: %s", fault->site,
                action_names[fault->action]);
     switch (fault->action) {
@@ -168,10 +174,13 @@ static pt_fault_kind_t act(const fault_t *fault)
     case ACTION_SLEEP:
         for (;;)
             sleep(3600);
+    case ACTION_STOP: raise(SIGSTOP); break;
     case ACTION_SLOW: sleep(1); break;
     case ACTION_IO: return PT_FAULT_IO;
     case ACTION_NOSPACE: return PT_FAULT_NOSPACE;
     case ACTION_NAN: return PT_FAULT_NAN;
+    case ACTION_SKIP: return PT_FAULT_SKIP;
+    case ACTION_RESIZE: return PT_FAULT_RESIZE;
     case ACTION_COUNT: break;
     }
     return PT_FAULT_NONE;
@@ -180,8 +189,8 @@ static pt_fault_kind_t act(const fault_t *fault)
 pt_fault_kind_t pt_fault(const char *site)
 {
     for (int i = 0; i < fault_count; i++) {
-        const fault_t *fault = &faults[i];
-        if (strcmp(fault->site, site) == 0 &&
+        fault_t *fault = &faults[i];
+        if (!fault->done && strcmp(fault->site, site) == 0 &&
             (fault->rank == ANY || fault->rank == pt_log_rank()) &&
             (fault->step == ANY || fault->step == pt_log_where()->step))
             return act(fault);

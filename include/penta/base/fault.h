@@ -1,8 +1,9 @@
 /* fault.h — injected failures, for drills (layer: base).
  *
  * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) on that rank at that step do what
- * the kind says: kill (SIGKILL), exit, segv, sleep (for ever), slow (takes a second more), io
- * (fails IO), nospace (fails as ENOSPC), nan (caller poisons). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
+ * the kind says: kill (SIGKILL), exit, segv, sleep (for ever), stop (SIGSTOP), slow (takes a second more), io
+ * (fails IO), nospace (fails as ENOSPC), nan (caller poisons), skip and resize (a
+ * collective is left out, or a block of it is shorter; once). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
  * from the log context. Costs one branch when the variable is unset. */
 #ifndef PENTA_FAULT_H
 #define PENTA_FAULT_H
@@ -13,7 +14,9 @@ typedef enum pt_fault_kind {
     PT_FAULT_NONE,
     PT_FAULT_IO,
     PT_FAULT_NOSPACE,
-    PT_FAULT_NAN
+    PT_FAULT_NAN,
+    PT_FAULT_SKIP,
+    PT_FAULT_RESIZE
 } pt_fault_kind_t;
 
 /* Reads the variable. Common: a malformed one, a site not in src/base/fault.def, or a kind that it has not there
