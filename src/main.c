@@ -1,5 +1,6 @@
 /* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
 #include "penta/cmd/cmd.h"
+#include "penta/comm/watch.h"
 #include "penta/base/fault.h"
 #include "penta/base/log.h"
 #include "penta/base/text.h"
@@ -81,6 +82,16 @@ static void hear_signals(const char *command)
         pt_stop_install(leave, hangup_is_ignored);
 }
 
+static volatile sig_atomic_t is_finalizing;
+
+/* By the watchdog, while this rank may be stuck in MPI. */
+static void abort_all(int exit_code)
+{
+    if (is_finalizing) /* MPICH does not abort any more */
+        leave(exit_code);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
 static int run_parallel(const pt_command_t *command, int argc, char **argv)
 {
     int rank, size, provided;
@@ -105,11 +116,16 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     pt_fault_announce();
     status = pt_wire_open_mpi(&world, &wire);
     if (status == PT_OK)
+        status = pt_watch_open(wire, abort_all);
+    if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, wire);
     int code = finish(status, wire);
     if (wire == NULL)
         MPI_Abort(world, code); /* other ranks may have theirs */
+    pt_watch_finish();
+    is_finalizing = 1;
     MPI_Finalize();
+    pt_watch_close();
     return code;
 }
 

@@ -41,7 +41,7 @@ list_keys() {
         sed -nE 's/^PT_(INT|REAL|BOOL|CHOICE|TEXT) *\(([a-z]+), ([a-z0-9_]+),.*/\2.\3/p' \
             include/penta/config/options.def
     fi
-    list_sites
+    if [ -e src/base/fault.def ]; then sed -nE 's/^PT_FAULT_SITE\("([a-z_.]+)".*/\1/p' src/base/fault.def; fi
 }
 
 # Sites of injected failures, as the code calls them.

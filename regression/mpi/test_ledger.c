@@ -102,8 +102,9 @@ static void formulas(void)
     tap_all(is_row(&row[PT_SUM_INT64], 2, 2 * many, many * 8), "a barrier and a sum");
     tap_all(is_row(&row[PT_SEND], 1, many, many * 4 * N), "send");
     tap_all(is_row(&row[PT_RECV], 1, 0, 0), "receive");
-    tap_all(is_row(&ledger->control, 2, 2 * many, many * 8 * (1 + 1 + PT_STATUS_COUNT)),
-            "agree and exchange: control");
+    tap_all(
+        is_row(&ledger->control, 2, 2 * many, many * 8 * (1 + 1 + PT_STATUS_COUNT + 1)),
+        "agree and exchange: control");
 }
 
 static void dry_equals_real(void)

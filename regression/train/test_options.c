@@ -33,6 +33,7 @@ static const struct {
     {"run.dir", {"another/run"}},
     {"run.stop_step", {"5"}},
     {"run.time_limit", {"10:00:00"}},
+    {"run.hang_timeout", {"0", "1:00:00"}},
     {"run.log_every", {"1", "3"}},
     {"run.eval_every", {"1", "2"}},
     {"run.eval_sequences", {"0", "1", "7 run.eval_every=1"}},

@@ -109,6 +109,11 @@ void pt_alloc_unseal(void)
     atomic_fetch_sub(&sealed, 1);
 }
 
+void pt_alloc_break_seal(void)
+{
+    atomic_store(&sealed, 0);
+}
+
 int64_t pt_alloc_live_bytes(void)
 {
     return atomic_load(&live_bytes);

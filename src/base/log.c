@@ -72,13 +72,13 @@ static void write_all(const char *line, size_t length)
 }
 
 /* One write a line, so that lines of ranks that share a pipe stay whole. */
-static void log_line(pt_log_level_t level, const char *format, va_list args)
+static void log_line(pt_log_level_t level, int64_t step, const char *format,
+                     va_list args)
 {
     static const char *const words[] = {" error", " warning", "", ""};
     char line[LINE_SIZE], message[LINE_SIZE];
     pt_text_t text = pt_text_init(line, sizeof line - 1); /* room for the newline */
     char time[32];
-    int64_t step = pt_log_where()->step;
 
     pt_text_add(&text, "%s rank %d", pt_clock_iso(time, sizeof time), context.rank);
     if (step >= 0)
@@ -97,7 +97,7 @@ void pt_log_root(pt_log_level_t level, const char *format, ...)
     if (level > context.level || context.rank != 0)
         return;
     va_start(args, format);
-    log_line(level, format, args);
+    log_line(level, pt_log_where()->step, format, args);
     va_end(args);
 }
 
@@ -108,6 +108,17 @@ void pt_log_all(pt_log_level_t level, const char *format, ...)
     if (level > context.level)
         return;
     va_start(args, format);
-    log_line(level, format, args);
+    log_line(level, pt_log_where()->step, format, args);
+    va_end(args);
+}
+
+void pt_log_at(pt_log_level_t level, int64_t step, const char *format, ...)
+{
+    va_list args;
+
+    if (level > context.level)
+        return;
+    va_start(args, format);
+    log_line(level, step, format, args);
     va_end(args);
 }

@@ -1,5 +1,6 @@
 /* Small blocking collectives on host memory, agreement, the exchange at the end of a step. */
 #include "penta/base/log.h"
+#include "penta/comm/watch.h"
 #include "src/comm/private.h"
 
 #include <string.h>
@@ -15,9 +16,12 @@ typedef struct error_record {
 
 static pt_status_t run_move(pt_comm_t *comm, const pt_wire_move_t *move)
 {
+    pt_wire_move_t injected = *move;
     pt_request_t *request;
 
-    PT_TRY(pt_request_begin_move(comm, move, &request));
+    if (watch_inject(comm, &injected))
+        return PT_OK;
+    PT_TRY(pt_request_begin_move(comm, &injected, &request));
     PT_TRY(pt_request_wait(request));
     pt_request_release(request);
     return PT_OK;
@@ -200,9 +204,9 @@ static pt_status_t worst_of(const int64_t ranks[PT_STATUS_COUNT])
 pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
                              int64_t *values, int value_count, pt_status_t mine)
 {
-    int64_t packed[MAX_SUMS * PT_SUM_WORDS + MAX_VALUES + PT_STATUS_COUNT] = {0};
-    int64_t *packed_values, *ranks;
-    int words = sum_count * PT_SUM_WORDS + value_count + PT_STATUS_COUNT;
+    int64_t packed[MAX_SUMS * PT_SUM_WORDS + MAX_VALUES + PT_STATUS_COUNT + 1] = {0};
+    int64_t *packed_values, *ranks, *signature;
+    int words = sum_count * PT_SUM_WORDS + value_count + PT_STATUS_COUNT + 1;
     pt_wire_move_t move = int64_move(PT_SUM_INT64, packed, words);
 
     PT_CHECK(sum_count >= 0 && sum_count <= MAX_SUMS && value_count >= 0 &&
@@ -211,6 +215,8 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
              sum_count, value_count, MAX_SUMS, MAX_VALUES);
     packed_values = packed + sum_count * PT_SUM_WORDS;
     ranks = packed_values + value_count;
+    signature = ranks + PT_STATUS_COUNT;
+    *signature = comm == comm->engine->world && comm->watch ? pt_watch_signature() : 0;
     for (int i = 0; i < sum_count; i++)
         pt_sum_carry(&sums[i]);
     if (sum_count > 0)
@@ -220,6 +226,8 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
     ranks[mine]++;
     pt_ledger_book_control(comm, 1, words * (int64_t)sizeof *packed);
     PT_TRY(run_move(comm, &move));
+    if (*signature != 0)
+        return pt_watch_disagree();
     if (sum_count > 0)
         memcpy(sums, packed, (size_t)sum_count * sizeof *sums);
     if (value_count > 0)

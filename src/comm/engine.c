@@ -52,10 +52,13 @@ pt_status_t pt_comm_wait_event(pt_engine_t *engine, pt_event_t *event)
     for (;;) {
         PT_TRY(engine->device->ops->event_query(engine->device, event, &ready));
         if (ready)
-            return PT_OK;
+            break;
+        watch_wait_device();
         PT_TRY(pt_comm_progress(engine));
         pt_wait_idle(&idle, engine->moves);
     }
+    watch_waited();
+    return PT_OK;
 }
 
 pt_status_t pt_comm_wait_stream(pt_engine_t *engine, pt_stream_t *stream)
@@ -92,8 +95,11 @@ pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *
     *out = NULL;
     PT_TRY(pt_comm_flush(parent));
     PT_TRY(new_comm(engine, name, axis, &comm));
+    watch_ticket_t ticket = watch_block(parent, WATCH_SPLIT);
     PT_TRY_GOTO(release, engine->wire->ops->split(engine->wire, parent->group, place,
                                                   name, &comm->group));
+    watch_blocked(parent, ticket);
+    watch_join(comm, parent, place.color);
     if (!comm->group)
         goto release;
     *out = comm;
@@ -115,9 +121,13 @@ void pt_comm_free(pt_comm_t *comm)
     if (!comm)
         return;
     wire = comm->engine->wire;
-    if (!pt_error_is_fatal())
+    if (!pt_error_is_fatal()) {
         (void)pt_comm_flush(comm);
+        (void)watch_block(comm, WATCH_FREE);
+    }
     wire->ops->free_group(wire, comm->group);
+    watch_waited();
+    watch_leave(comm);
     pt_free(comm);
 }
 
@@ -213,6 +223,7 @@ pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options
     PT_TRY_GOTO(destroy, create_pools(engine));
     PT_TRY_GOTO(destroy, new_comm(engine, "world", PT_AXIS_WORLD, &engine->world));
     engine->world->group = wire->world;
+    watch_join(engine->world, NULL, 0);
     *out = engine;
     return PT_OK;
 destroy:

@@ -3,7 +3,8 @@
  *   engine.c    communicators, pools, layout        request.c  the state machine
  *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
  *   collect.c   small blocking collectives          ledger.c   what was sent
- *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry */
+ *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry
+ *   watch*.c    the watchdog (watch.h) */
 #ifndef PT_COMM_PRIVATE_H
 #define PT_COMM_PRIVATE_H
 
@@ -19,6 +20,12 @@ typedef enum pt_request_state {
     PT_REQUEST_ON_WIRE,
     PT_REQUEST_DONE
 } pt_request_state_t;
+
+/* What the watchdog knows a transfer by. number 0: it is not recorded. */
+typedef struct watch_ticket {
+    uint64_t number;  /* in the order of begin on this rank */
+    int64_t sequence; /* of collectives of the communicator, from 1; 0: a message */
+} watch_ticket_t;
 
 /* A piece of staging, held from begin to end. bytes 0: none. */
 typedef struct pt_segment {
@@ -45,6 +52,7 @@ struct pt_request {
     pt_segment_t segment;
     char *stage_send, *stage_recv; /* in the segment */
     pt_wire_ticket_t ticket;
+    watch_ticket_t watch;
     pt_request_t *previous, *next; /* active ones of the engine, in order of begin */
     pt_request_t *later;           /* in the queue of its communicator */
 };
@@ -60,6 +68,7 @@ struct pt_comm {
     char name[PT_COMM_NAME];
     pt_axis_t axis;
     pt_queue_t collectives, messages;
+    struct watch_slot *watch; /* of watch.c; NULL: not recorded */
 };
 
 struct pt_engine {
@@ -120,6 +129,35 @@ void pt_ledger_book(pt_comm_t *comm, const pt_transfer_t *transfer,
                     const pt_wire_move_t *move);
 void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move);
 void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
+
+/* watch.c: records of what this rank begins and waits for. Operations beside pt_transfer_kind_t and those
+ * of wire.h: */
+enum {
+    WATCH_SPLIT = PT_WIRE_GATHER + 1,
+    WATCH_FREE,
+    WATCH_FINALIZE,
+    WATCH_DEVICE /* waits for its own device */
+};
+/* A new communicator, made of `parent` (NULL: the world) with this color; its end. */
+void watch_join(pt_comm_t *comm, const pt_comm_t *parent, int color);
+void watch_leave(pt_comm_t *comm);
+void watch_begin_request(pt_request_t *request);
+void watch_on_wire(watch_ticket_t ticket);
+void watch_done(const pt_comm_t *comm, watch_ticket_t ticket);
+/* From here to watch_waited this rank does nothing but wait. */
+void watch_wait_request(const pt_request_t *request);
+void watch_wait_device(void);
+void watch_waited(void);
+/* Around a collective call that blocks in MPI. */
+watch_ticket_t watch_block(const pt_comm_t *comm, int kind);
+void watch_blocked(const pt_comm_t *comm, watch_ticket_t ticket);
+/* A failure injected into this collective, at the site of the phase this rank is in: shortens a block of `move`; true: it is
+ * left out. */
+bool watch_inject(const pt_comm_t *comm, pt_wire_move_t *move);
+/* Asks the watching threads to compare the records. */
+void watch_ask(void);
+/* Releases the records. */
+void watch_forget(void);
 
 /* wait.c: one loop that waits holds one of these, zeroed. */
 typedef struct pt_idle {

@@ -1,6 +1,7 @@
 /* The state machine of a request: begin, progress, end. */
 #include "penta/base/clock.h"
 #include "penta/base/rng.h"
+#include "penta/comm/watch.h"
 #include "src/comm/private.h"
 
 enum { TAG_CHUNKS = 32, TAG_INDICES = 256, CHAOS_POLLS = 16 };
@@ -41,6 +42,7 @@ static void enqueue(pt_request_t *request)
     request->later = NULL;
     *(queue->last ? &queue->last->later : &queue->first) = request;
     queue->last = request;
+    watch_begin_request(request);
 }
 
 static void leave_queue(pt_request_t *request)
@@ -201,7 +203,8 @@ static pt_status_t advance_queued(pt_request_t *request)
         return PT_OK;
     leave_queue(request);
     request->state = PT_REQUEST_ON_WIRE;
-    return engine->wire->ops->start(engine->wire, &request->ticket);
+    watch_on_wire(request->watch);
+    return pt_watch_explain(engine->wire->ops->start(engine->wire, &request->ticket));
 }
 
 /* The device work after the wire. It is ordered by `event`, which end makes the caller's stream
@@ -213,6 +216,7 @@ static pt_status_t start_finish(pt_request_t *request)
 
     leave_active(request);
     request->state = PT_REQUEST_DONE;
+    watch_done(transfer->comm, request->watch);
     if (request->staged)
         PT_TRY(pt_staging_in(request));
     if (is_sum(request)) {
@@ -234,7 +238,8 @@ static pt_status_t advance_on_wire(pt_request_t *request)
     pt_engine_t *engine = engine_of(request);
     bool done = false;
 
-    PT_TRY(engine->wire->ops->test(engine->wire, &request->ticket, &done));
+    PT_TRY(pt_watch_explain(
+        engine->wire->ops->test(engine->wire, &request->ticket, &done)));
     return done ? start_finish(request) : PT_OK;
 }
 
@@ -261,6 +266,7 @@ pt_status_t pt_comm_progress(pt_engine_t *engine)
 {
     pt_request_t *next;
 
+    pt_watch_beat();
     for (pt_request_t *request = engine->first; request; request = next) {
         next = request->next;
         PT_TRY(advance(request));
@@ -359,6 +365,11 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
     request->event = transfer->ready;
     for (int i = 0; i < transfer->after_count; i++)
         request->after[i] = transfer->after[i]->number;
+    if (watch_inject(transfer->comm, &request->ticket.move)) {
+        request->state = PT_REQUEST_DONE;
+        *out = request;
+        return PT_OK;
+    }
     PT_TRY_GOTO(release, pt_staging_take(request));
     if (request->staged)
         redirect(request);
@@ -405,12 +416,14 @@ pt_status_t pt_request_wait(pt_request_t *request)
     if (request->state == PT_REQUEST_DONE)
         return PT_OK;
     start = pt_clock_sec() - op_sec(engine);
+    watch_wait_request(request);
     for (;;) {
         PT_TRY(pt_comm_progress(engine));
         if (request->state == PT_REQUEST_DONE)
             break;
         pt_wait_idle(&idle, engine->moves);
     }
+    watch_waited();
     engine->ledger.wait_sec += pt_clock_sec() - op_sec(engine) - start;
     return PT_OK;
 }
@@ -440,8 +453,11 @@ pt_status_t pt_comm_flush(pt_comm_t *comm)
     pt_idle_t idle = {0};
 
     while (comm->collectives.first || comm->messages.first) {
+        watch_wait_request(comm->collectives.first ? comm->collectives.first
+                                                   : comm->messages.first);
         PT_TRY(pt_comm_progress(engine));
         pt_wait_idle(&idle, engine->moves);
     }
+    watch_waited();
     return PT_OK;
 }

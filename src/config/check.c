@@ -92,6 +92,13 @@ double pt_config_time_limit_sec(const pt_config_t *config)
     return read_time(config->run.time_limit, &sec) ? sec : 0;
 }
 
+double pt_config_hang_timeout_sec(const pt_config_t *config)
+{
+    double sec = 0;
+
+    return read_time(config->run.hang_timeout, &sec) ? sec : 0;
+}
+
 double pt_config_save_every_sec(const pt_config_t *config)
 {
     double sec = 0;
@@ -358,6 +365,10 @@ static pt_status_t check_run(const pt_config_t *config)
     if (config->run.time_limit[0] && !read_time(config->run.time_limit, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 23:50:00 or 90:00",
                     CITE(0, run, time_limit));
+    if (strcmp(config->run.hang_timeout, "0") != 0 &&
+        !read_time(config->run.hang_timeout, &sec))
+        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 10:00, or 0",
+                    CITE(0, run, hang_timeout));
     if (config->checkpoint.every_time[0] &&
         !read_time(config->checkpoint.every_time, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 00:30:00 or 30:00",

@@ -1,4 +1,5 @@
 #include "penta/base/clock.h"
+#include "penta/base/fault.h"
 #include "penta/base/log.h"
 #include "src/train/private.h"
 
@@ -21,6 +22,7 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
         (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
     int64_t valid = 0;
     pt_train_tick(t);
+    (void)pt_fault("train.evaluate");
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     PT_TRY(pt_loader_load_validation(t->loader, e->corpus, first, e->sequences,
                                      t->stream, &valid));

@@ -2,6 +2,7 @@
 #include "penta/base/clock.h"
 #include "penta/base/fault.h"
 #include "penta/base/log.h"
+#include "penta/comm/watch.h"
 #include "src/train/run.h"
 
 #include <errno.h>
@@ -131,6 +132,8 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     keep_time(run, step, op_sec);
     warn_of_no_labels(run, step);
     report_step(run, step);
+    pt_watch_be_patient(false); /* the first step connects ranks and touches memory */
+    hang_note(run);
     return status;
 }
 
@@ -198,6 +201,7 @@ static pt_status_t open_directory(run_t *run)
     PT_TRY(find_newest(run));
     PT_TRY(published_check(run));
     PT_TRY(stop_check_trigger(run));
+    PT_TRY(hang_remove_old(run));
     return remove_old(run, "status.json");
 }
 
@@ -238,6 +242,7 @@ static pt_status_t enter_directory(run_t *run)
     PT_TRY(pt_comm_max_int64(world, &run->found_step, 1));
     PT_TRY(pt_comm_max_int64(world, &run->intact_step, 1));
     run->opened = true;
+    hang_note(run);
     if (run->intact_step >= 0)
         pt_stop_set_exit_code(pt_status_exit_code(PT_STOPPED));
     run_beat(run);
@@ -355,14 +360,17 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     run->saved_step = run->found_step = run->intact_step = -1;
     run->start_sec = pt_clock_sec();
     run->start_wall = pt_clock_wall();
+    hang_watch(run);
     PT_TRY_GOTO(done, begin(run, wire));
     status = loop(run);
     fill_result(run);
     if (run->root && (status == PT_OK || status == PT_STOPPED))
         report_summary(run, status);
 done:
+    (void)pt_fault("train.finish");
     pt_stop_set_last_words("", ""); /* it has its own now */
     write_status(run, status);
+    hang_end();
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);
     pt_free(run->validation_loss);

@@ -123,6 +123,13 @@ pt_status_t published_check(const run_t *run);
 /* Once it is known where the run begins, rank 0: one that was told to begin again has published nothing. */
 pt_status_t published_begin(const run_t *run);
 
+/* The watchdog of this run: begins; learns how far the run has come; has nothing more to write, as the run has
+ * said how it ended. */
+pt_status_t hang_remove_old(const run_t *run); /* what an earlier run left; rank 0 */
+void hang_watch(const run_t *run);
+void hang_note(const run_t *run);
+void hang_end(void);
+
 /* Rank 0: writes status.json of a run at work, when it is due. Cheap otherwise. */
 void run_beat(void *run);
 /* What status.json says of this run. */

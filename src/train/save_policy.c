@@ -57,6 +57,7 @@ static pt_status_t publish(run_t *run)
     PT_TRY(pt_train_save(t, path, published_path(run, record, sizeof record), run->loss,
                          &run->digest));
     run->saved_step = t->step;
+    hang_note(run);
     if (run->failures > 0)
         pt_log_root(PT_LOG_INFO,
                     "checkpoints can be saved again, after %lld that failed",

@@ -2,6 +2,7 @@
 #include "penta/base/clock.h"
 #include "penta/base/fault.h"
 #include "penta/base/log.h"
+#include "penta/comm/watch.h"
 #include "src/train/private.h"
 
 #include <math.h>
@@ -18,8 +19,10 @@ static pt_batch_view_t batch_of(const pt_trainer_t *t, const pt_action_t *action
 }
 
 /* A user who asks twice wants out now, not at the end of the step. */
-static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action)
+static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
+                                pt_phase_t phase)
 {
+    t->where.phase = phase;
     t->where.chunk = action->chunk;
     t->where.micro_batch = action->micro_batch;
     pt_train_tick(t);
@@ -31,7 +34,8 @@ static pt_status_t forward(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
     pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action));
+    PT_TRY(start_action(t, action, PT_PHASE_FORWARD));
+    (void)pt_fault("train.forward");
     return pt_model_forward(t->model, action, &batch, t->stream);
 }
 
@@ -39,7 +43,8 @@ static pt_status_t backward(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
     pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action));
+    PT_TRY(start_action(t, action, PT_PHASE_BACKWARD));
+    (void)pt_fault("train.backward");
     return pt_model_backward(t->model, action, &batch, t->stream);
 }
 
@@ -47,7 +52,7 @@ static pt_status_t weight(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
     pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action));
+    PT_TRY(start_action(t, action, PT_PHASE_WEIGHT_GRADIENT));
     return pt_model_weight(t->model, action, &batch, t->stream);
 }
 
@@ -65,7 +70,10 @@ static pt_status_t load_batch(pt_trainer_t *t)
 {
     int64_t valid = 0;
     t->where.phase = PT_PHASE_DATA;
+    pt_watch_mark("reading data");
+    (void)pt_fault("train.data");
     pt_status_t status = pt_loader_load(t->loader, t->step, t->stream, &valid);
+    pt_watch_mark(NULL);
     if (t->next_step != t->step) {
         t->next_valid = pt_train_counted(t, valid);
         PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &t->next_valid, 1, status));
@@ -109,10 +117,12 @@ static void read_ahead(pt_trainer_t *t)
         return;
     t->where.phase = PT_PHASE_DATA;
     t->where.step = t->step + 2;
+    pt_watch_mark("reading data ahead");
     if (pt_loader_prefetch(t->loader, t->step + 1, &t->prefetched) != PT_OK) {
         t->ahead = *pt_error_last();
         pt_error_clear();
     }
+    pt_watch_mark(NULL);
     t->where = where;
 }
 

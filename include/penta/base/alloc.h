@@ -22,6 +22,8 @@ void pt_free(void *pointer); /* NULL is fine */
 /* Nested: a counter. */
 void pt_alloc_seal(void);
 void pt_alloc_unseal(void);
+/* Of a process that is about to end: memory may be asked for again, whatever is under way. */
+void pt_alloc_break_seal(void);
 int64_t pt_alloc_live_bytes(void);
 
 #endif

@@ -7,7 +7,7 @@
  *
  * Mutable globals of Penta, all of them: the log context (level, rank, host, where), the error
  * record of status.h, the seal and the byte count of alloc, the list of injected failures, how
- * comm waits (src/comm/wait.c), and the stop flag of train. */
+ * comm waits (src/comm/wait.c), the watchdog's records and thread (src/comm/watch*.c), and the stop flag of train. */
 #ifndef PENTA_LOG_H
 #define PENTA_LOG_H
 
@@ -38,5 +38,8 @@ void pt_log_root(pt_log_level_t level, const char *format, ...)
 /* Every rank that calls it. */
 void pt_log_all(pt_log_level_t level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Every rank that calls it, from any thread: `step` instead of that of the context. */
+void pt_log_at(pt_log_level_t level, int64_t step, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -187,7 +187,8 @@ pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet);
 /* The one exchange at the end of a step: merges exact sums and adds values in place on all ranks, and
  * agrees on `mine` like pt_comm_agree, in one integer reduction (an error costs an agree besides).
  * At most 16 sums and 32 values. Agreements whose number depends on time use it too, and are
- * booked under `control`. */
+ * booked under `control`. Over the world it also finds out whether ranks have begun different
+ * collectives (watch.h). */
 pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
                              int64_t *values, int value_count, pt_status_t mine);
 

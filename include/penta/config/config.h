@@ -178,6 +178,8 @@ enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
 /* run.time_limit in seconds; 0: none. */
 double pt_config_time_limit_sec(const pt_config_t *config);
+/* run.hang_timeout in seconds; 0: none. */
+double pt_config_hang_timeout_sec(const pt_config_t *config);
 /* checkpoint.every_time in seconds; 0: none. */
 double pt_config_save_every_sec(const pt_config_t *config);
 /* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */
