@@ -3,7 +3,7 @@
  * A file NAME.c is compiled once per instruction set level with -DPT_ISA=base|v3|v4; its
  * global names end in the level. NAME_body.h holds the arithmetic, written once over types:
  * each_type.h includes it with T (storage), A (accumulator) and FN(name) defined. Kernels
- * trust their arguments: src/ops/check.c has seen them. */
+ * trust their arguments: src/ops/check_*.c have seen them. */
 #ifndef PT_CPU_KERNEL_H
 #define PT_CPU_KERNEL_H
 
