@@ -5,6 +5,7 @@
 #include "penta/base/alloc.h"
 #include "penta/base/fault.h"
 #include "penta/base/rng.h"
+#include "penta/comm/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +23,7 @@ enum { SPACE_FILE = 1 << 20, SPACE_TENSOR = 4096 };
 
 pt_status_t pt_checkpoint_inject(const char *site, const char *path)
 {
+    pt_watch_mark(site);
     switch (pt_fault(site)) {
     case PT_FAULT_IO: return PT_FAIL(PT_IO, "%s: injected failure at %s", path, site);
     case PT_FAULT_NOSPACE:
@@ -265,6 +267,7 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
     /* In pieces: the digest finds them in the cache, and no count reaches 2^31. */
     pt_box_walk_t walk = pt_box_walk(&box, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
     while (pt_box_next(&walk)) {
+        pt_watch_beat();
         const char *piece = (const char *)host + walk.offset * size;
         PT_TRY(pt_box_pwrite(writer->fd, writer->partial, writer->offsets[tensor], what,
                              &walk.piece, piece));

@@ -5,6 +5,7 @@
 #include "penta/base/alloc.h"
 #include "penta/base/clock.h"
 #include "penta/base/log.h"
+#include "penta/comm/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -280,6 +281,7 @@ static pt_status_t wait_for(pt_lock_t *lock, double wait_sec, bool *held)
                 "%s; waiting up to %.0f s for it to let go",
                 lock->directory, owner.pid, owner.host, wait_sec);
         told = true;
+        pt_watch_beat(); /* others wait, for a reason */
         sleep_msec(250);
         *held = flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
         if (*held || errno != EWOULDBLOCK)

@@ -447,6 +447,7 @@ static const char *const sites[PT_PHASE_COUNT] = {
 
 bool watch_inject(const pt_comm_t *comm, pt_wire_move_t *move)
 {
+    pt_watch_beat();
     const char *site = sites[pt_log_where()->phase];
     pt_fault_kind_t kind =
         comm->watch && site && watch_serves_run() ? pt_fault(site) : PT_FAULT_NONE;

@@ -2,6 +2,7 @@
 #ifndef PENTA_TRAIN_PRIVATE_H
 #define PENTA_TRAIN_PRIVATE_H
 
+#include "penta/comm/watch.h"
 #include "penta/train/train.h"
 
 #include <sched.h>
@@ -11,6 +12,7 @@ enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe *
 /* Tells the run that this rank is alive: called every now and then in whatever takes long. Local. */
 static inline void pt_train_tick(const pt_trainer_t *trainer)
 {
+    pt_watch_beat();
     if (trainer->tick)
         trainer->tick(trainer->tick_self);
 }

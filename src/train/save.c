@@ -192,6 +192,7 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, const char *record,
                                             t->config->checkpoint.verify));
     *digest = header.digest;
 done:
+    pt_watch_mark(NULL);
     pt_free(list);
     pt_free(ini);
     return status;
@@ -303,6 +304,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;
 done:
+    pt_watch_mark(NULL);
     pt_checkpoint_close(reader);
     return status;
 }
