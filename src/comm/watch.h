@@ -110,7 +110,7 @@ uint64_t watch_process(int pid, char *process, char *thread);
 typedef enum watch_finding {
     WATCH_STILL,   /* nobody waits for anybody: `a` stands still */
     WATCH_ROOT,    /* `a` does not come; b waits for it, if b >= 0 */
-    WATCH_ABSENT,  /* b waits for rank `missing`, of which nothing is known */
+    WATCH_ABSENT,  /* b waits for a rank of which nothing is known */
     WATCH_CYCLE,   /* `a` waits for b, and b for `a`, perhaps by way of others */
     WATCH_DIFFERS, /* a and b have begun different collectives as the same one */
     WATCH_ARRIVED /* all have come to what `a` waits in, and MPI does not complete it */
@@ -118,11 +118,12 @@ typedef enum watch_finding {
 
 typedef struct watch_verdict {
     watch_finding_t finding;
-    int a, b;    /* indices of views */
-    int missing; /* ABSENT: rank in the communicator b waits in */
-    int waiting; /* ranks that wait for `a`, directly or not */
-    bool asked;  /* ranks know that collectives differ, whatever records say */
-    bool begun;  /* ROOT: `a` has begun what b waits in, and does not go on with it */
+    int a, b;              /* indices of views */
+    int missing;           /* ABSENT: the first rank of the world without a view */
+    char host[WATCH_HOST]; /* of that, "" unknown */
+    int waiting;           /* ranks that wait for `a`, directly or not */
+    bool asked; /* ranks know that collectives differ, whatever records say */
+    bool begun; /* ROOT: `a` has begun what b waits in, and does not go on with it */
     watch_record_t at_a, at_b; /* what they wait in, or what differs */
 } watch_verdict_t;
 

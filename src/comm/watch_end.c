@@ -137,6 +137,20 @@ typedef struct telling {
     const pt_watch_options_t *options;
 } telling_t;
 
+typedef struct naming {
+    const pt_watch_options_t *options;
+    int rank;
+    char host[WATCH_HOST];
+} naming_t;
+
+static void watch_name_host(void *self)
+{
+    naming_t *naming = self;
+
+    naming->options->find_host(naming->options->self, naming->rank, naming->host,
+                               sizeof naming->host);
+}
+
 static void watch_tell(void *self)
 {
     const telling_t *telling = self;
@@ -161,9 +175,15 @@ void watch_conclude(const pt_watch_options_t *options, const watch_view_t *views
     char text[WATCH_TEXT];
     watch_verdict_t verdict = {.b = -1};
     telling_t telling = {.options = options};
+    naming_t naming = {.options = options};
 
     (void)watch_judge(views, count, &verdict);
     verdict.asked = asked;
+    if (verdict.finding == WATCH_ABSENT && options->find_host) {
+        naming.rank = verdict.missing;
+        if (watch_do_within(WATCH_FILES_SEC, watch_name_host, &naming))
+            memcpy(verdict.host, naming.host, sizeof verdict.host);
+    }
     watch_describe(views, count, watch_world(), &verdict, text, sizeof text);
     pt_status_t status = watch_status(&verdict);
     const watch_view_t *view = &views[verdict.a];

@@ -275,21 +275,13 @@ static bool watch_has_begun(const watch_view_t *view, const watch_record_t *what
     return false;
 }
 
-/* The lowest rank of a communicator of which there is no view. */
-static int watch_find_missing(const graph_t *graph, const watch_record_t *what)
+/* Views come in the order of ranks. */
+static int watch_find_missing(const graph_t *graph)
 {
     int missing = 0;
 
-    for (int m = watch_first_member(graph, what->comm), found = 1; found;) {
-        found = 0;
-        for (int k = m; k < graph->member_count && graph->members[k].id == what->comm;
-             k++)
-            if (comm_of(graph, k)->rank == missing) {
-                missing++;
-                found = 1;
-                break;
-            }
-    }
+    while (missing < graph->count && graph->views[missing].rank == missing)
+        missing++;
     return missing;
 }
 
@@ -309,7 +301,7 @@ static void watch_judge_end(graph_t *graph, int end, watch_verdict_t *out)
         out->finding = WATCH_ABSENT;
         out->b = end;
         out->at_b = view->wait;
-        out->missing = watch_find_missing(graph, &view->wait);
+        out->missing = watch_find_missing(graph);
     } else if (graph->next[end] == ARRIVED) {
         out->finding = WATCH_ARRIVED;
     } else if (out->b >= 0) {

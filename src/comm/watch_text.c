@@ -182,6 +182,20 @@ static void watch_describe_root(pt_text_t *text, const watch_view_t *views,
     watch_describe_waiting(text, views, verdict);
 }
 
+static void watch_describe_absence(pt_text_t *text, int count, int world,
+                                   const watch_verdict_t *verdict)
+{
+    pt_text_add(text, "rank %d ", verdict->missing);
+    if (verdict->host[0])
+        pt_text_add(text, "(host %s) ", verdict->host);
+    pt_text_add(text, "holds up the run: nothing is seen of it");
+    if (world - count > 1)
+        pt_text_add(text, " and %d more", world - count - 1);
+    pt_text_add(text,
+                ", its processes are stopped or dead, or its host does not see the "
+                "run directory");
+}
+
 void watch_describe(const watch_view_t *views, int count, int world,
                     const watch_verdict_t *verdict, char *buffer, size_t size)
 {
@@ -205,11 +219,14 @@ void watch_describe(const watch_view_t *views, int count, int world,
         watch_describe_cycle(&text, a, &views[verdict->b], verdict);
         break;
     case WATCH_ABSENT:
-        pt_text_add(&text, "%d of %d ranks give no sign, among them member %d of what ",
-                    world - count, world, verdict->missing);
+        watch_describe_absence(&text, count, world, verdict);
+        pt_text_add(&text, "; ");
         watch_add_rank(&text, a);
-        pt_text_add(&text, " waits in: ");
+        pt_text_add(&text, " waits in ");
         watch_add_operation(&text, a, &verdict->at_b);
+        pt_text_add(&text, " (");
+        watch_add_place(&text, &verdict->at_b.where);
+        pt_text_add(&text, ")");
         break;
     case WATCH_ARRIVED:
         pt_text_add(&text, "all ranks have come to ");

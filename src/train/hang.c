@@ -22,7 +22,7 @@ static struct {
 } facts;
 
 /* Before rank 0 has it, the directory may be that of another run. */
-static bool may_write(pt_rundir_t **dir)
+static bool hang_may_write(pt_rundir_t **dir)
 {
     if (atomic_load(&facts.ended))
         return false;
@@ -30,7 +30,7 @@ static bool may_write(pt_rundir_t **dir)
            pt_rundir_open_at_once(facts.directory, dir) == PT_OK;
 }
 
-static void tell(void *self, const pt_watch_report_t *report)
+static void hang_tell(void *self, const pt_watch_report_t *report)
 {
     char path[PT_CONFIG_TEXT + 16];
     pt_rundir_t *dir = NULL;
@@ -45,7 +45,7 @@ static void tell(void *self, const pt_watch_report_t *report)
 
     (void)self;
     pt_alloc_break_seal(); /* the step under way will not end */
-    if (!may_write(&dir))
+    if (!hang_may_write(&dir))
         return;
     snprintf(error.text, sizeof error.text, "%s", report->text);
     pt_error_set(&error);
@@ -53,6 +53,23 @@ static void tell(void *self, const pt_watch_report_t *report)
     snprintf(path, sizeof path, "%s/hang.txt", facts.directory);
     (void)pt_file_write(path, report->table);
     pt_rundir_close(dir);
+}
+
+/* From hosts.txt, which this run wrote at its start. */
+static void hang_find_host(void *self, int rank, char *host, size_t size)
+{
+    char path[PT_CONFIG_TEXT + 16], line[512], name[256];
+    int number;
+
+    (void)self;
+    host[0] = '\0';
+    snprintf(path, sizeof path, "%s/hosts.txt", facts.directory);
+    FILE *file = atomic_load(&facts.opened) ? fopen(path, "re") : NULL;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%d %255s", &number, name) == 2 && number == rank)
+            snprintf(host, size, "%s", name);
+    if (file)
+        (void)fclose(file);
 }
 
 pt_status_t hang_remove_old(const run_t *run)
@@ -78,7 +95,8 @@ void hang_watch(const run_t *run)
     const pt_watch_options_t options = {.timeout_sec =
                                             pt_config_hang_timeout_sec(run->config),
                                         .directory = run->config->run.dir,
-                                        .tell = tell};
+                                        .tell = hang_tell,
+                                        .find_host = hang_find_host};
 
     pt_watch_start(
         &(pt_watch_options_t){.directory = ""}); /* facts are about to change */

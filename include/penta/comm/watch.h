@@ -41,6 +41,8 @@ typedef struct pt_watch_options {
     /* Called on one rank, in the watching thread, before all ranks are ended. `report` is
      * borrowed. NULL: none. */
     void (*tell)(void *self, const pt_watch_report_t *report);
+    /* The host of a rank of which nothing is seen: into host, "" where it is not known. Called like tell. NULL: none. */
+    void (*find_host)(void *self, int rank, char *host, size_t size);
     void *self; /* borrowed until the next start, or close */
 } pt_watch_options_t;
 
