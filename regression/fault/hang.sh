@@ -36,13 +36,14 @@ run_with() { # RANKS FAULT ARGUMENT...: sets $status and $took (milliseconds)
 ended_with() { # CODE
     local errors
     [ "$status" -eq "$1" ] || echo "mpiexec: $status"
-    [ "$(field code)" = "$1" ] || echo "status.json: $(field code)"
+    [ "$(field code)" = "$1" ] || [ ! -e run ] || echo "status.json: $(field code)"
     errors=$(grep -c ' error: ' err)
     [ "$errors" -eq 1 ] || echo "$errors messages"
     none_left || echo "processes left"
 }
 said() { # WORDS: of the message, and of status.json
     grep ' error: ' err | grep -qE -- "$1" || echo "no '$1' in: $(grep ' error: ' err)"
+    [ -e run/status.json ] || return # there is no directory yet
     field message | grep -qE -- "$1" || echo "no '$1' in status.json"
 }
 
@@ -79,6 +80,15 @@ stop_one() {
     ended_with 6
     said "rank $2 \(host [^,]+, process [0-9]+\) holds up the run in .*its process is stopped"
 }
+# RANKS VICTIM: sleeps when the run is over; what status.json says of it stands.
+parts_late() {
+    run_with "$1" "train.finish:$2:*:sleep"
+    [ "$status" -eq 6 ] || echo "mpiexec: $status"
+    grep -qE " error: rank $2 .* holds up the run in .*it sleeps; $(($1 - 1)) ranks .* wait for it in MPI_Finalize over world" err ||
+        grep ' error: ' err
+    [ "$2" -eq 0 ] || [ "$(field code)" = 0 ] || echo "status.json: $(field code)"
+    none_left || echo "processes left"
+}
 # RANKS FAULT OPERATION: both ranks and both operations are named.
 differ() {
     local rank=${2#*:}
@@ -113,6 +123,14 @@ crowded() {
     wait $busy 2>/dev/null
 }
 
+# RANKS VICTIM: works longer than the others, and says so.
+straggles() {
+    lives "$1" "train.forward:$2:*:slow" train.steps=23 train.decay_steps=23 train.global_batch="$1" run.eval_every=0 checkpoint.every=0
+    [ "$(grep -c ' is slow: ' err)" -eq 1 ] || echo "$(grep -c ' is slow: ' err) lines"
+    grep -q "rank $2 .*warning: rank $2 on host .* is slow: .*the last 20 steps it worked 1[. ].*they wait for it \(9[0-9]\|100\) %" err ||
+        echo "$(grep ' is slow: ' err)"
+}
+
 number=0 pending=()
 begin_drill() { # JUDGE ARGUMENT...
     number=$((number + 1))
@@ -132,6 +150,7 @@ end_drills() {
 }
 
 reduction='(reduce-scatter of [0-9]+ bytes over dense_replicas|all-gather of [0-9]+ bytes over dense_gather), number [0-9]+ \(step 3'
+begin_drill straggles 3 1
 begin_drill hang 2 'train.setup:0:*:sleep' 'set-up' '(max|integer sum) of [0-9]+ bytes over world, number [0-9]+ \(set-up'
 begin_drill hang 3 'train.forward:1:3:stop' 'step 3, forward' "$reduction"
 begin_drill hang 4 'comm.backward:3:3:sleep' 'step 3, backward' "$reduction"
@@ -153,7 +172,7 @@ if [ "$PENTA_TEST_LEVEL" = long ]; then
             kind=${kinds[(ranks + rank) % 2]}
             begin_drill hang $ranks "train.setup:$rank:*:$kind" 'set-up' '[^ ].* over world, number'
             begin_drill hang $ranks "train.forward:$rank:3:$kind" 'step 3, forward' "$reduction"
-            begin_drill hang $ranks "comm.reduce:$rank:3:$kind" 'step 3, gradient reduction' '(all-gather of [0-9]+ bytes over dense_gather|integer sum of [0-9]+ bytes over world)'
+            begin_drill hang $ranks "comm.reduce:$rank:3:$kind" 'step 3, gradient reduction' "$reduction"
             begin_drill hang $ranks "comm.save:$rank:4:$kind" 'step 4, save' '.* over world, number'
         done
     done
@@ -161,7 +180,7 @@ if [ "$PENTA_TEST_LEVEL" = long ]; then
         begin_drill hang 3 "train.data:$rank:3:sleep" 'step 3, (data|optimizer|step exchange)' "$reduction"
         begin_drill hang 3 "train.backward:$rank:3:sleep" 'step 3, backward' "$reduction"
         begin_drill hang 3 "comm.evaluate:$rank:5:stop" 'step 5, evaluation' 'integer sum of [0-9]+ bytes over world'
-        begin_drill hang 3 "train.finish:$rank:*:sleep" '.*' 'MPI_Finalize over world'
+        begin_drill parts_late 3 "$rank"
         begin_drill stop_one 4 "$rank"
         begin_drill differ 3 "comm.setup:$rank:*:skip" 'over world'
         begin_drill differ 3 "comm.reduce:$rank:3:skip" 'over (dense_gather|world)'

@@ -107,7 +107,10 @@ static pt_status_t check_owner(run_t *run)
 
 static pt_wishes_t wishes(void *self)
 {
-    return (pt_wishes_t){.stop = stop_is_wanted(self), .save = save_is_wanted(self)};
+    const run_t *run = self;
+    return (pt_wishes_t){.stop = stop_is_wanted(self),
+                         .save = save_is_wanted(self),
+                         .slow = run->straggler.slow};
 }
 
 /* A step that was done is reported, also when the next one cannot be. */
@@ -132,6 +135,7 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     keep_time(run, step, op_sec);
     warn_of_no_labels(run, step);
     report_step(run, step);
+    straggler_note(&run->straggler, step);
     pt_watch_be_patient(false); /* the first step connects ranks and touches memory */
     hang_note(run);
     return status;

@@ -16,6 +16,17 @@ typedef enum stop_reason {
 
 enum { STOP_WHY = 768, SAVES_KEPT = 8 };
 
+/* How long this rank works in the steps of a window, and how long the others. Sums over its steps. */
+typedef struct straggler {
+    int64_t steps;
+    double work_sec, others_sec, step_sec; /* others: their mean */
+    double last_work_sec,
+        last_step_sec; /* of the step before, which the next exchange is about */
+    bool slow;         /* the others are told with the next exchange */
+    double share;      /* of a step the others wait for it */
+    int64_t windows;   /* in which it was slow */
+} straggler_t;
+
 typedef struct run {
     const pt_config_t *config;
     pt_trainer_t trainer;
@@ -51,6 +62,7 @@ typedef struct run {
     int64_t timed_tokens;
     double op_sec[PT_OP_COUNT], data_sec, comm_sec; /* of train_sec, on this rank */
     double step_sec;                                /* expected: smoothed */
+    straggler_t straggler;
     double save_secs[SAVES_KEPT]; /* of the last saves, also of earlier starts, newest first; 0: none */
     int64_t metrics_failures; /* lines in a row that could not be written */
     int64_t failures;         /* saves in a row that failed */
@@ -138,6 +150,9 @@ pt_run_status_t run_status(const run_t *run);
 pt_status_t tell_unsaved(const run_t *run, pt_status_t status);
 /* Is the directory still ours? Else `lost`, and nothing more is written. Rank 0. */
 bool run_is_owner(run_t *run);
+
+/* After a step: is this rank slow? One line when it is, the 1st, 2nd, 4th, 8th ... window. */
+void straggler_note(straggler_t *straggler, const pt_step_result_t *step);
 
 void report_header(const run_t *run);
 /* metrics.jsonl and, when due, a progress line. */

@@ -143,14 +143,17 @@ static pt_status_t exchange(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
     t->where.phase = PT_PHASE_EXCHANGE;
     PT_TRY(fetch_sums(t, sums));
     pt_wishes_t wish = wishes ? wishes(self) : (pt_wishes_t){0};
-    int64_t values[4] = {pt_train_counted(t, t->prefetched), wish.stop,
-                         t->ahead.status != PT_OK, wish.save};
-    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 4, PT_OK));
+    int64_t values[6] = {pt_train_counted(t, t->prefetched), wish.stop,
+                         t->ahead.status != PT_OK,           wish.save,
+                         (int64_t)(t->work_sec * 1e6),       wish.slow};
+    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 6, PT_OK));
     t->next_valid = values[0];
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
     *ahead = values[2] == 0;
     out->save = values[3] > 0;
+    out->works_sec = (double)values[4] * 1e-6;
+    out->slow_ranks = values[5];
     out->loss = t->valid > 0 ? pt_sum_value(&sums[0]) / (double)t->valid : 0;
     out->loss_scale = t->scale.value;
     out->grad_norm = sqrt(pt_sum_value(&sums[1])) / t->scale.value;
@@ -211,6 +214,7 @@ static pt_status_t run_step(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
     PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
     out->step_sec = pt_clock_sec() - start;
     out->comm_sec = pt_engine_ledger(t->engine)->wait_sec - waited;
+    t->work_sec = out->step_sec - out->comm_sec;
     return ahead ? PT_OK : agree_ahead(t);
 }
 

@@ -55,6 +55,7 @@ typedef struct pt_trainer {
     void *tick_self;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
+    double work_sec;    /* of the last step, without waiting for other ranks */
     pt_error_t ahead;   /* why this rank has no batch ahead; PT_OK: it has */
     uint64_t data_hash; /* pt_corpus_hash; 0 in a plan */
     /* State of training, what a checkpoint holds beside tensors: */
@@ -83,11 +84,14 @@ typedef struct pt_step_result {
     int64_t valid_tokens;       /* N */
     bool stop, save;            /* some rank asked */
     double step_sec, data_sec, comm_sec;
+    double works_sec; /* of the step before, without waiting for others: sum over ranks; 0: none */
+    int64_t slow_ranks; /* that wish to tell that they are slow */
 } pt_step_result_t;
 
 /* What this rank wishes to follow the step, asked when its work is done, just before ranks exchange wishes. */
 typedef struct pt_wishes {
     bool stop, save;
+    bool slow; /* it makes the others wait */
 } pt_wishes_t;
 typedef pt_wishes_t (*pt_wishes_fn)(void *self);
 /* Its wish to stop, asked every few seconds of an evaluation. */
