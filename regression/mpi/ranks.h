@@ -17,7 +17,7 @@ static struct {
     pt_stream_t *stream;
     pt_engine_t *engine;
     pt_comm_t *world;
-    pt_arena_t staging;
+    pt_arena_t staging, work; /* work: of the ring of the world */
     int rank, size;
 } ranks;
 
@@ -53,9 +53,23 @@ static void ranks_open_engine(uint64_t chaos)
     MUST(pt_engine_layout(ranks.engine, RANKS_STAGING, &ranks.staging));
 }
 
+/* A ring of the world for sums and gathers, until the engine is closed. peer_bytes of 1 MiB at most. */
+__attribute__((unused)) static void ranks_open_ring(int slots, int64_t peer_bytes)
+{
+    pt_ring_options_t ring = {
+        .slots = slots, .peer_bytes = peer_bytes, .sums = true, .narrows = true};
+
+    pt_device_free_arena(ranks.device, &ranks.work);
+    pt_arena_init(&ranks.work, PT_CLASS_COMMUNICATION, PT_MEMORY_DEVICE);
+    MUST(pt_comm_layout_ring(ranks.world, &ring, &ranks.work));
+    MUST(pt_device_place_arena(ranks.device, &ranks.work));
+    MUST(pt_comm_layout_ring(ranks.world, &ring, &ranks.work));
+}
+
 static void ranks_close_engine(void)
 {
     pt_engine_destroy(ranks.engine);
+    pt_device_free_arena(ranks.device, &ranks.work);
     pt_device_free_arena(ranks.device, &ranks.staging);
 }
 

@@ -116,7 +116,7 @@ static void sum_in_wait(void)
     pt_request_t *request;
 
     t.send = ranks_put(PT_MEMORY_DEVICE, PT_F32, count, numbers);
-    t.work = ranks_put(PT_MEMORY_DEVICE, PT_F32, count, numbers);
+    t.wire = PT_F32;
     t.recv = ranks_put(PT_MEMORY_DEVICE, PT_F32, n, numbers);
     MUST(pt_comm_mark(ranks.engine, ranks.stream, &t.ready));
     MUST(pt_comm_begin(&t, &request));
@@ -130,7 +130,6 @@ static void sum_in_wait(void)
             "waited %.0f us and summed %.0f us of %.0f us", 1e6 * waited, 1e6 * op,
             1e6 * took);
     ranks_get(&t.recv, NULL);
-    ranks_get(&t.work, NULL);
     ranks_get(&t.send, NULL);
 }
 
@@ -140,6 +139,7 @@ int main(int argc, char **argv)
 
     ranks_start(&argc, &argv);
     ranks_open_engine(0);
+    ranks_open_ring(2, 1 << 16);
     pokes();
     barrier = median_sec(our_barrier);
     tap_all(barrier < 5e-3, "a barrier of %d ranks takes %.3f ms", ranks.size,

@@ -103,21 +103,53 @@ static pt_status_t check_all_to_all(const pt_transfer_t *transfer)
     return check_apart(transfer, &transfer->send, &transfer->recv, 0);
 }
 
-static pt_status_t check_reduce_scatter(const pt_transfer_t *transfer)
+static pt_status_t check_cut(const pt_transfer_t *transfer, const char *name,
+                             const pt_tensor_t *whole)
 {
-    int64_t count = pt_tensor_count(&transfer->send),
-            size = transfer->comm->group->size;
+    int size = transfer->comm->group->size;
+    char what[64];
+    pt_text_t text = pt_text_init(what, sizeof what);
 
-    if (transfer->send.memory == PT_MEMORY_HOST)
-        return refuse(transfer, "send must lie in device memory", &transfer->send);
-    if (count % size != 0)
-        return refuse(transfer, "send must divide into equal blocks", &transfer->send);
-    PT_TRY(check_tensor(transfer, &transfer->recv, "recv", count / size));
-    PT_TRY(check_apart(transfer, &transfer->work, &transfer->send, -1));
-    PT_TRY(check_apart(transfer, &transfer->work, &transfer->recv, -1));
-    return check_tensor(transfer, &transfer->work, "work",
-                        transfer->work.dtype == transfer->send.dtype ? count
-                                                                     : 2 * count);
+    if (transfer->granularity > 0 || pt_tensor_count(whole) % size == 0)
+        return PT_OK;
+    pt_text_add(&text, "%s must divide into equal blocks", name);
+    return refuse(transfer, what, whole);
+}
+
+static pt_status_t check_sum(const pt_transfer_t *transfer)
+{
+    const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
+    const pt_ring_t *ring = transfer->comm->ring;
+    pt_rank_block_t own = pt_transfer_block(transfer, transfer->comm->group->rank);
+
+    if (send->memory == PT_MEMORY_HOST)
+        return refuse(transfer, "send must lie in device memory", send);
+    if (!ring || !ring->options.sums)
+        return refuse(transfer, "no ring for sums is reserved", NULL);
+    if (transfer->wire != send->dtype && !ring->options.narrows)
+        return refuse(transfer, "the ring is not reserved for sums that narrow", NULL);
+    if (!pt_dtype_is_float(transfer->wire) ||
+        pt_dtype_size(transfer->wire) > pt_dtype_size(send->dtype))
+        return refuse(transfer, "the type on the wire must be send's or narrower", send);
+    if (transfer->kind == PT_REDUCE_SCATTER)
+        PT_TRY(check_cut(transfer, "send", send));
+    PT_TRY(check_tensor(transfer, recv, "recv", own.count));
+    return check_apart(transfer, recv, send,
+                       own.first * (int64_t)pt_dtype_size(send->dtype));
+}
+
+static pt_status_t check_all_gather(const pt_transfer_t *transfer)
+{
+    const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
+    pt_rank_block_t own = pt_transfer_block(transfer, transfer->comm->group->rank);
+
+    if (transfer->granularity > 0 && !transfer->comm->ring)
+        return refuse(transfer, "no ring is reserved for unequal blocks", NULL);
+    PT_TRY(check_tensor(transfer, recv, "recv", -1));
+    PT_TRY(check_cut(transfer, "recv", recv));
+    PT_TRY(check_tensor(transfer, send, "send", own.count));
+    return check_apart(transfer, send, recv,
+                       own.first * (int64_t)pt_dtype_size(recv->dtype));
 }
 
 static pt_status_t check_reduction(const pt_transfer_t *transfer)
@@ -157,13 +189,11 @@ static pt_status_t check_after(const pt_transfer_t *transfer)
 pt_status_t pt_transfer_check(const pt_transfer_t *transfer)
 {
     const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
-    int64_t bytes = 0;
 
     PT_TRY(check_after(transfer));
     if (transfer->kind != PT_RECV && transfer->kind != PT_BROADCAST) {
         PT_TRY(check_tensor(transfer, send, "send", -1));
-        bytes = pt_tensor_bytes(send);
-        if (transfer->kind > PT_BROADCAST && transfer->kind != PT_REDUCE_SCATTER &&
+        if (transfer->kind > PT_BROADCAST && !pt_transfer_is_sum(transfer) &&
             send->dtype != recv->dtype)
             return refuse(transfer, "send and recv must have one type", recv);
     }
@@ -173,12 +203,10 @@ pt_status_t pt_transfer_check(const pt_transfer_t *transfer)
     case PT_BROADCAST:
         PT_TRY(check_peer(transfer));
         return check_tensor(transfer, recv, "recv", -1);
-    case PT_ALL_GATHER:
-        PT_TRY(check_tensor(transfer, recv, "recv",
-                            pt_tensor_count(send) * transfer->comm->group->size));
-        return check_apart(transfer, send, recv, bytes * transfer->comm->group->rank);
+    case PT_ALL_GATHER: return check_all_gather(transfer);
     case PT_ALL_TO_ALL: return check_all_to_all(transfer);
-    case PT_REDUCE_SCATTER: return check_reduce_scatter(transfer);
+    case PT_REDUCE_SCATTER:
+    case PT_ALL_REDUCE: return check_sum(transfer);
     case PT_MAX:
     case PT_SUM_INT64: return check_reduction(transfer);
     case PT_TRANSFER_KINDS: break;

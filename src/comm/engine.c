@@ -125,6 +125,7 @@ void pt_comm_free(pt_comm_t *comm)
         (void)pt_comm_flush(comm);
         (void)watch_block(comm, WATCH_FREE);
     }
+    pt_ring_destroy(comm);
     wire->ops->free_group(wire, comm->group);
     watch_waited();
     watch_leave(comm);
@@ -235,6 +236,8 @@ void pt_engine_destroy(pt_engine_t *engine)
 {
     if (!engine)
         return;
+    if (engine->world)
+        pt_ring_destroy(engine->world);
     for (int i = 0; i < engine->max_events; i++)
         engine->device->ops->event_destroy(engine->device, engine->all_events[i]);
     if (engine->stream)

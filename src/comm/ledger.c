@@ -8,6 +8,7 @@ static const char *const kind_names[PT_TRANSFER_KINDS] = {
     [PT_ALL_GATHER] = "all-gather",
     [PT_ALL_TO_ALL] = "all-to-all",
     [PT_REDUCE_SCATTER] = "reduce-scatter",
+    [PT_ALL_REDUCE] = "all-reduce",
     [PT_MAX] = "max",
     [PT_SUM_INT64] = "integer sum",
 };
@@ -63,10 +64,32 @@ static void book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
     add(row, leaves, leaves ? bytes : 0);
 }
 
-void pt_ledger_book(pt_comm_t *comm, const pt_transfer_t *transfer,
-                    const pt_wire_move_t *move)
+static void book_pieces(const pt_request_t *request)
 {
-    book(comm, (int)transfer->kind, move);
+    const pt_transfer_t *transfer = &request->transfer;
+    pt_comm_t *comm = transfer->comm;
+    int size = comm->group->size;
+    pt_rank_block_t own = pt_transfer_block(transfer, comm->group->rank);
+    int64_t pieces = (own.count + request->piece - 1) / request->piece;
+    int64_t messages = pieces * (size - 1), elements = own.count * (size - 1);
+
+    if (transfer->kind == PT_REDUCE_SCATTER) {
+        int64_t count = pt_tensor_count(&transfer->send);
+        messages = pt_rank_block_pieces(count, pt_transfer_granularity(transfer), size,
+                                        request->piece) -
+                   pieces;
+        elements = count - own.count;
+    }
+    add(&comm->engine->ledger.rows[comm->axis][transfer->kind], messages,
+        elements * (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer)));
+}
+
+void pt_ledger_book(const pt_request_t *request)
+{
+    if (request->piece > 0)
+        book_pieces(request);
+    else
+        book(request->transfer.comm, (int)request->transfer.kind, &request->ticket.move);
 }
 
 void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move)

@@ -1,8 +1,8 @@
 /* mpi3.h — large counts over MPI libraries older than MPI-4 (private to wire_mpi.c).
  *
  * There the calls with `_c` become those with counts of type int, and more than PT_MPI_MOST
- * elements in one call are refused. An unequal all-to-all needs its arrays in int until it is
- * done; a group has room for one. */
+ * elements in one call are refused. Unequal blocks need their arrays in int until the transfer is
+ * done: a move brings room for them, or the group has some for one at a time. */
 #ifndef PT_COMM_MPI3_H
 #define PT_COMM_MPI3_H
 
@@ -60,7 +60,8 @@ static inline pt_status_t pt_mpi_blocks(pt_mpi_room_t *room, int size,
     MPI_Iallgather(from, (int)(n), type, to, (int)(m), __VA_ARGS__)
 #define MPI_Ialltoall_c(from, n, type, to, m, ...)                                     \
     MPI_Ialltoall(from, (int)(n), type, to, (int)(m), __VA_ARGS__)
-#define MPI_Ialltoallv_c MPI_Ialltoallv
+#define MPI_Iallgatherv_c(from, n, ...) MPI_Iallgatherv(from, (int)(n), __VA_ARGS__)
+#define MPI_Ialltoallv_c                MPI_Ialltoallv
 
 typedef struct pt_mpi_blocks {
     const int *send_counts, *recv_counts, *send_starts, *recv_starts;
@@ -71,11 +72,14 @@ static inline pt_status_t pt_mpi_room_open(int size, pt_mpi_room_t *out)
     return PT_NEW("counts of blocks", 4 * (size_t)size, &out->values);
 }
 
-static inline pt_status_t pt_mpi_narrow(const int64_t *from, int size, int *to)
+/* NULL stays NULL: a gather has no blocks to send. */
+static inline pt_status_t pt_mpi_narrow(const int64_t *from, int size, int *to,
+                                        const int **out)
 {
-    for (int r = 0; r < size; r++) {
+    *out = from ? to : NULL;
+    for (int r = 0; from && r < size; r++) {
         PT_CHECK(from[r] <= PT_MPI_MOST, PT_INTERNAL,
-                 "a block of an all-to-all counts or starts at %lld elements: this MPI "
+                 "a block of a transfer counts or starts at %lld elements: this MPI "
                  "library takes %d, one of MPI-4 more",
                  (long long)from[r], PT_MPI_MOST);
         to[r] = (int)from[r];
@@ -86,21 +90,18 @@ static inline pt_status_t pt_mpi_narrow(const int64_t *from, int size, int *to)
 static inline pt_status_t pt_mpi_blocks(pt_mpi_room_t *room, int size,
                                         const pt_wire_move_t *move, pt_mpi_blocks_t *out)
 {
-    int *values = room->values;
+    int *values = move->room ? move->room : room->values;
 
-    PT_CHECK(!room->busy, PT_INTERNAL,
+    PT_CHECK(move->room || !room->busy, PT_INTERNAL,
              "two unequal all-to-alls at once over one communicator: that takes an MPI "
              "library of MPI-4");
-    room->busy = true;
-    PT_TRY(pt_mpi_narrow(move->send_counts, size, values));
-    PT_TRY(pt_mpi_narrow(move->recv_counts, size, values + size));
-    PT_TRY(pt_mpi_narrow(move->send_starts, size, values + 2 * (int64_t)size));
-    PT_TRY(pt_mpi_narrow(move->recv_starts, size, values + 3 * (int64_t)size));
-    *out = (pt_mpi_blocks_t){.send_counts = values,
-                             .recv_counts = values + size,
-                             .send_starts = values + 2 * (int64_t)size,
-                             .recv_starts = values + 3 * (int64_t)size};
-    return PT_OK;
+    room->busy = room->busy || !move->room;
+    PT_TRY(pt_mpi_narrow(move->send_counts, size, values, &out->send_counts));
+    PT_TRY(pt_mpi_narrow(move->recv_counts, size, values + size, &out->recv_counts));
+    PT_TRY(pt_mpi_narrow(move->send_starts, size, values + 2 * (int64_t)size,
+                         &out->send_starts));
+    return pt_mpi_narrow(move->recv_starts, size, values + 3 * (int64_t)size,
+                         &out->recv_starts);
 }
 
 #endif

@@ -2,6 +2,7 @@
  *
  *   engine.c    communicators, pools, layout        request.c  the state machine
  *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
+ *   pieces.c    what goes through a ring            ring.c     rings, block.c blocks
  *   collect.c   small blocking collectives          ledger.c   what was sent
  *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry
  *   watch*.c    the watchdog (watch.h) */
@@ -46,8 +47,11 @@ struct pt_request {
     uint64_t number;          /* order of begin in the engine */
     uint64_t after[PT_AFTER]; /* numbers of the requests that transfer.after names */
     int delay;                /* chaos: polls until it may be ready */
-    bool staged;              /* device tensors go through host memory */
-    bool marked;              /* `event` stands for device work that end has to order */
+    int64_t piece; /* elements of a block that a piece carries; 0: goes as a whole */
+    int64_t pieces, opened, started, landed; /* in all, and so far */
+    uint64_t first_piece;                    /* its number in the ring */
+    bool staged;                             /* device tensors go through host memory */
+    bool marked;       /* `event` stands for device work that end has to order */
     pt_event_t *event; /* first `ready`, then of staging, then of the device part */
     pt_segment_t segment;
     char *stage_send, *stage_recv; /* in the segment */
@@ -57,10 +61,33 @@ struct pt_request {
     pt_request_t *later;           /* in the queue of its communicator */
 };
 
+typedef struct pt_ring pt_ring_t;
+
 /* Begun, not yet on the wire. */
 typedef struct pt_queue {
     pt_request_t *first, *last;
 } pt_queue_t;
+
+/* A buffer of a ring, and the piece in it: elements [first, first + piece) of every block. */
+typedef struct pt_slot {
+    int64_t first;
+    int delay;             /* chaos: polls until it may go on the wire */
+    bool marked;           /* `event` stands for device work on the buffer */
+    pt_event_t *event;     /* of staging, then of the sum; NULL without device */
+    char *sent, *received; /* device: rounded to the wire's type; blocks to be summed */
+    int64_t stage_sent, stage_received; /* offsets in the staging of the engine */
+    int64_t *counts; /* [4·size]: of send, starts of send, of recv, starts of recv; NULL: dry */
+    pt_wire_ticket_t ticket;
+} pt_slot_t;
+
+/* Pieces of a communicator take the slots in turn: number n has slot n modulo slots. Those of an
+ * earlier request go first, so the oldest piece never waits for a later one. */
+struct pt_ring {
+    pt_ring_options_t options;
+    uint64_t opened, started, landed; /* pieces so far */
+    pt_segment_t segment;             /* of staging */
+    pt_slot_t *slot;
+};
 
 struct pt_comm {
     pt_engine_t *engine;
@@ -69,6 +96,7 @@ struct pt_comm {
     pt_axis_t axis;
     pt_queue_t collectives, messages;
     struct watch_slot *watch; /* of watch.c; NULL: not recorded */
+    pt_ring_t *ring;          /* NULL: none */
 };
 
 struct pt_engine {
@@ -107,17 +135,41 @@ pt_status_t pt_transfer_check(const pt_transfer_t *transfer);
 const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer);
 
 /* request.c */
-/* What a reduce-scatter puts on the wire: send, or its cast in the second half of work. */
-pt_tensor_t pt_request_sent(const pt_transfer_t *transfer);
 pt_status_t pt_request_wait(pt_request_t *request);
 void pt_request_release(pt_request_t *request);
 /* Puts a move of host memory in the queue of `comm`: the small collectives. */
 pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
                                   pt_request_t **out);
+bool pt_request_has_turn(const pt_request_t *request);
+void pt_request_leave_queue(pt_request_t *request);
 /* Waits until nothing of `comm` waits for its turn. */
 pt_status_t pt_comm_flush(pt_comm_t *comm);
 
+/* block.c */
+/* The largest block. */
+int64_t pt_rank_block_most(int64_t count, int64_t granularity, int size);
+/* Pieces of `piece` elements, not empty, of all blocks together. */
+int64_t pt_rank_block_pieces(int64_t count, int64_t granularity, int size,
+                             int64_t piece);
+
+/* pieces.c */
+/* Does a ring carry it? */
+bool pt_transfer_is_sum(const pt_transfer_t *transfer);
+bool pt_transfer_has_pieces(const pt_transfer_t *transfer);
+pt_rank_block_t pt_transfer_block(const pt_transfer_t *transfer, int rank);
+int64_t pt_transfer_granularity(const pt_transfer_t *transfer); /* at least 1 */
+pt_dtype_t pt_transfer_wire_dtype(const pt_transfer_t *transfer);
+void pt_pieces_count(pt_request_t *request);
+/* Moves the pieces of a request as far as they go. */
+pt_status_t pt_pieces_advance(pt_request_t *request);
+
+/* ring.c */
+void pt_ring_destroy(pt_comm_t *comm);
+
 /* staging.c */
+int64_t pt_staging_aligned(int64_t bytes);
+void pt_staging_insert(pt_engine_t *engine, pt_segment_t *segment);
+void pt_staging_remove(pt_engine_t *engine, pt_segment_t *segment);
 pt_status_t pt_staging_take(pt_request_t *request);
 pt_status_t pt_staging_is_vacant(pt_request_t *request, bool *vacant);
 pt_status_t pt_staging_release(pt_request_t *request);
@@ -125,8 +177,7 @@ pt_status_t pt_staging_out(pt_request_t *request);
 pt_status_t pt_staging_in(pt_request_t *request);
 
 /* ledger.c: books a begin; counts what leaves this rank. */
-void pt_ledger_book(pt_comm_t *comm, const pt_transfer_t *transfer,
-                    const pt_wire_move_t *move);
+void pt_ledger_book(const pt_request_t *request);
 void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move);
 void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
 

@@ -45,7 +45,7 @@ static void enqueue(pt_request_t *request)
     watch_begin_request(request);
 }
 
-static void leave_queue(pt_request_t *request)
+void pt_request_leave_queue(pt_request_t *request)
 {
     pt_queue_t *queue = queue_of(request);
     pt_request_t **place = &queue->first, *before = NULL;
@@ -69,7 +69,7 @@ static void leave_active(pt_request_t *request)
 
 /* Order is the contract: the wire matches collectives by it. Messages are matched by peer and
  * tag, so only those of the same pair wait for each other. */
-static bool is_its_turn(const pt_request_t *request)
+bool pt_request_has_turn(const pt_request_t *request)
 {
     const pt_queue_t *queue = queue_of(request);
     const pt_wire_move_t *move = &request->ticket.move;
@@ -90,35 +90,6 @@ static pt_status_t is_ready(pt_engine_t *engine, pt_event_t *event, bool *ready)
     *ready = true;
     return event ? engine->device->ops->event_query(engine->device, event, ready)
                  : PT_OK;
-}
-
-static bool is_empty(const pt_request_t *request)
-{
-    return pt_tensor_count(pt_transfer_tensor(&request->transfer)) == 0;
-}
-
-static bool is_sum(const pt_request_t *request)
-{
-    return request->transfer.kind == PT_REDUCE_SCATTER && !is_empty(request);
-}
-
-static bool is_cast(const pt_transfer_t *transfer)
-{
-    return transfer->kind == PT_REDUCE_SCATTER &&
-           transfer->work.dtype != transfer->send.dtype;
-}
-
-pt_tensor_t pt_request_sent(const pt_transfer_t *transfer)
-{
-    const pt_tensor_t *work = &transfer->work;
-    int64_t count = pt_tensor_count(&transfer->send);
-
-    if (!is_cast(transfer))
-        return transfer->send;
-    return pt_tensor_1d(work->data ? (char *)work->data +
-                                         count * (int64_t)pt_dtype_size(work->dtype)
-                                   : NULL,
-                        work->dtype, work->memory, count);
 }
 
 static pt_status_t mark(pt_request_t *request)
@@ -144,27 +115,20 @@ static bool request_may_follow(const pt_request_t *request)
     return true;
 }
 
-/* The device work before the wire: rounding to the wire type, copying out, and the sums of the requests
- * that this one comes after, which are ahead of it in the engine's stream. */
+/* The device work before the wire: copying out, and the sums of the requests that this one comes after,
+ * which are ahead of it in the engine's stream. Pieces see to it themselves. */
 static pt_status_t start_staging(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
-    pt_engine_t *engine = engine_of(request);
-    pt_op_cast_t cast = {.x = transfer->send};
-    bool follows = transfer->after_count > 0 && engine->stream;
-    bool work = request->staged || follows || (is_cast(transfer) && !is_empty(request));
+    bool follows = transfer->after_count > 0 && engine_of(request)->stream;
 
-    if (is_cast(transfer) && !is_empty(request)) {
-        int64_t count = pt_tensor_count(&transfer->send);
-        cast.x = pt_tensor_1d(transfer->send.data, transfer->send.dtype,
-                              transfer->send.memory, count);
-        cast.y = pt_request_sent(transfer);
-        PT_TRY(pt_op_cast(engine->device, engine->stream, &cast));
-    }
+    request->state = PT_REQUEST_QUEUED;
+    if (request->piece > 0 || !(request->staged || follows))
+        return PT_OK;
     if (request->staged)
         PT_TRY(pt_staging_out(request));
-    request->state = work ? PT_REQUEST_STAGING : PT_REQUEST_QUEUED;
-    return work ? mark(request) : PT_OK;
+    request->state = PT_REQUEST_STAGING;
+    return mark(request);
 }
 
 static pt_status_t advance_ready(pt_request_t *request)
@@ -180,7 +144,7 @@ static pt_status_t advance_ready(pt_request_t *request)
     if (!request_may_follow(request))
         return PT_OK;
     PT_TRY(is_ready(engine, request->event, &ready));
-    if (ready && request->staged)
+    if (ready && request->staged && request->piece == 0)
         PT_TRY(pt_staging_is_vacant(request, &ready));
     return ready ? start_staging(request) : PT_OK;
 }
@@ -195,42 +159,40 @@ static pt_status_t advance_staging(pt_request_t *request)
     return PT_OK;
 }
 
-static pt_status_t advance_queued(pt_request_t *request)
-{
-    pt_engine_t *engine = engine_of(request);
-
-    if (!is_its_turn(request))
-        return PT_OK;
-    leave_queue(request);
-    request->state = PT_REQUEST_ON_WIRE;
-    watch_on_wire(request->watch);
-    return pt_watch_explain(engine->wire->ops->start(engine->wire, &request->ticket));
-}
-
 /* The device work after the wire. It is ordered by `event`, which end makes the caller's stream
  * wait for. */
 static pt_status_t start_finish(pt_request_t *request)
 {
-    const pt_transfer_t *transfer = &request->transfer;
-    pt_engine_t *engine = engine_of(request);
-
     leave_active(request);
     request->state = PT_REQUEST_DONE;
-    watch_done(transfer->comm, request->watch);
-    if (request->staged)
+    watch_done(request->transfer.comm, request->watch);
+    if (request->staged && request->piece == 0)
         PT_TRY(pt_staging_in(request));
-    if (is_sum(request)) {
-        int64_t count = pt_tensor_count(&transfer->recv);
-        pt_op_ordered_sum_t sum = {.accumulate = transfer->accumulate};
-        sum.src =
-            pt_tensor_2d(transfer->work.data, transfer->work.dtype,
-                         transfer->work.memory, transfer->comm->group->size, count);
-        sum.dst = pt_tensor_1d(transfer->recv.data, transfer->recv.dtype,
-                               transfer->recv.memory, count);
-        PT_TRY(pt_op_ordered_sum(engine->device, engine->stream, &sum));
-        request->marked = true;
-    }
     return request->marked ? mark(request) : PT_OK;
+}
+
+static pt_status_t advance_pieces(pt_request_t *request)
+{
+    PT_TRY(pt_pieces_advance(request));
+    if (request->state == PT_REQUEST_QUEUED && request->started == request->pieces) {
+        pt_request_leave_queue(request);
+        request->state = PT_REQUEST_ON_WIRE;
+    }
+    return request->landed == request->pieces ? start_finish(request) : PT_OK;
+}
+
+static pt_status_t advance_queued(pt_request_t *request)
+{
+    pt_engine_t *engine = engine_of(request);
+
+    if (request->piece > 0)
+        return advance_pieces(request);
+    if (!pt_request_has_turn(request))
+        return PT_OK;
+    pt_request_leave_queue(request);
+    request->state = PT_REQUEST_ON_WIRE;
+    watch_on_wire(request->watch);
+    return pt_watch_explain(engine->wire->ops->start(engine->wire, &request->ticket));
 }
 
 static pt_status_t advance_on_wire(pt_request_t *request)
@@ -238,6 +200,8 @@ static pt_status_t advance_on_wire(pt_request_t *request)
     pt_engine_t *engine = engine_of(request);
     bool done = false;
 
+    if (request->piece > 0)
+        return advance_pieces(request);
     PT_TRY(pt_watch_explain(
         engine->wire->ops->test(engine->wire, &request->ticket, &done)));
     return done ? start_finish(request) : PT_OK;
@@ -322,14 +286,6 @@ static pt_wire_move_t move_of(const pt_transfer_t *transfer)
                            .recv_counts = transfer->recv_counts,
                            .recv_starts = transfer->recv_starts};
 
-    if (transfer->kind == PT_REDUCE_SCATTER) {
-        move.kind = PT_ALL_TO_ALL;
-        move.dtype = transfer->work.dtype;
-        move.send = pt_request_sent(transfer).data;
-        move.recv = transfer->work.data;
-        move.send_counts = move.send_starts = move.recv_counts = move.recv_starts =
-            NULL;
-    }
     if (move.kind == PT_ALL_TO_ALL)
         move.count /= transfer->comm->group->size;
     return move;
@@ -362,6 +318,8 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
     PT_TRY_GOTO(give_back_event, new_request(transfer->comm, &request));
     request->transfer = *transfer;
     request->ticket.move = move_of(transfer);
+    if (pt_transfer_has_pieces(transfer))
+        pt_pieces_count(request);
     request->event = transfer->ready;
     for (int i = 0; i < transfer->after_count; i++)
         request->after[i] = transfer->after[i]->number;
@@ -371,9 +329,9 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
         return PT_OK;
     }
     PT_TRY_GOTO(release, pt_staging_take(request));
-    if (request->staged)
+    if (request->staged && request->piece == 0)
         redirect(request);
-    pt_ledger_book(transfer->comm, transfer, &request->ticket.move);
+    pt_ledger_book(request);
     enqueue(request);
     *out = request;
     return advance(request);
@@ -436,6 +394,7 @@ pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream)
     if (!r)
         return PT_OK;
     engine = engine_of(r);
+    engine->ledger.waits += r->state != PT_REQUEST_DONE;
     PT_TRY(pt_request_wait(r));
     if (r->marked && stream)
         PT_TRY(engine->device->ops->stream_wait(engine->device, stream, r->event));

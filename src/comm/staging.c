@@ -3,25 +3,23 @@
  * Segments are given first fit and live from begin to end, so that what a request gets depends on
  * the order of begins and ends only, never on timing: a dry run of a step finds what the
  * step needs. A copy into the device may still read a segment after end; a guard remembers
- * its event, and a later request that gets the memory waits for it. */
+ * its event, and a later request that gets the memory waits for it. Rings have segments for
+ * good: what goes through them takes none. */
 #include "penta/base/arena.h"
 #include "src/comm/private.h"
 
-static int64_t aligned(int64_t bytes)
+int64_t pt_staging_aligned(int64_t bytes)
 {
     return (bytes + PT_ARENA_ALIGN - 1) & -(int64_t)PT_ARENA_ALIGN;
 }
 
 /* Bytes of the part that is sent; what is received follows it. All-gather sends from its own
- * block, broadcast and reductions work in place: one part is enough. */
+ * block, broadcast, maxima and integer sums work in place: one part is enough. */
 static int64_t send_bytes(const pt_transfer_t *transfer)
 {
     switch (transfer->kind) {
     case PT_SEND:
-    case PT_ALL_TO_ALL: return aligned(pt_tensor_bytes(&transfer->send));
-    case PT_REDUCE_SCATTER:
-        return aligned(pt_tensor_count(&transfer->send) *
-                       (int64_t)pt_dtype_size(transfer->work.dtype));
+    case PT_ALL_TO_ALL: return pt_staging_aligned(pt_tensor_bytes(&transfer->send));
     default: return 0;
     }
 }
@@ -30,12 +28,11 @@ static int64_t recv_bytes(const pt_transfer_t *transfer)
 {
     switch (transfer->kind) {
     case PT_SEND: return 0;
-    case PT_REDUCE_SCATTER: return send_bytes(transfer);
-    default: return aligned(pt_tensor_bytes(&transfer->recv));
+    default: return pt_staging_aligned(pt_tensor_bytes(&transfer->recv));
     }
 }
 
-static void first_fit(pt_engine_t *engine, pt_segment_t *segment)
+void pt_staging_insert(pt_engine_t *engine, pt_segment_t *segment)
 {
     pt_segment_t **place = &engine->segments;
     int64_t start = 0;
@@ -51,6 +48,31 @@ static void first_fit(pt_engine_t *engine, pt_segment_t *segment)
         engine->staging_peak = start + segment->bytes;
 }
 
+void pt_staging_remove(pt_engine_t *engine, pt_segment_t *segment)
+{
+    pt_segment_t **place = &engine->segments;
+
+    while (*place && *place != segment)
+        place = &(*place)->next;
+    if (*place)
+        *place = segment->next;
+}
+
+static pt_status_t check_staging(const pt_transfer_t *transfer,
+                                 const pt_segment_t *segment)
+{
+    const pt_engine_t *engine = transfer->comm->engine;
+    int64_t end = segment->start + segment->bytes;
+
+    PT_CHECK(
+        engine->staging && end <= engine->staging_bytes, PT_INTERNAL,
+        "%s over %s needs staging up to byte %lld, but the plan of this step found "
+        "%lld bytes enough",
+        pt_transfer_kind_name(transfer->kind), transfer->comm->name, (long long)end,
+        (long long)engine->staging_bytes);
+    return PT_OK;
+}
+
 pt_status_t pt_staging_take(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
@@ -61,20 +83,19 @@ pt_status_t pt_staging_take(pt_request_t *request)
     segment->bytes = 0;
     if (pt_transfer_tensor(transfer)->memory == PT_MEMORY_HOST)
         return PT_OK;
+    if (request->piece > 0) {
+        request->staged = !engine->direct;
+        return engine->direct ? PT_OK
+                              : check_staging(transfer, &transfer->comm->ring->segment);
+    }
     segment->bytes = sent + recv_bytes(transfer);
     if (segment->bytes == 0)
         return PT_OK;
-    first_fit(engine, segment);
+    pt_staging_insert(engine, segment);
     request->staged = !engine->direct;
     if (!request->staged)
         return PT_OK;
-    PT_CHECK(
-        engine->staging && segment->start + segment->bytes <= engine->staging_bytes,
-        PT_INTERNAL,
-        "%s over %s needs staging up to byte %lld, but the plan of this step found "
-        "%lld bytes enough",
-        pt_transfer_kind_name(transfer->kind), transfer->comm->name,
-        (long long)(segment->start + segment->bytes), (long long)engine->staging_bytes);
+    PT_TRY(check_staging(transfer, segment));
     request->stage_send = engine->staging + segment->start;
     request->stage_recv = request->stage_send + sent;
     return PT_OK;
@@ -129,14 +150,10 @@ static pt_status_t guard(pt_engine_t *engine, pt_request_t *request)
 pt_status_t pt_staging_release(pt_request_t *request)
 {
     pt_engine_t *engine = request->transfer.comm->engine;
-    pt_segment_t **place = &engine->segments;
 
     if (request->segment.bytes == 0)
         return PT_OK;
-    while (*place && *place != &request->segment)
-        place = &(*place)->next;
-    if (*place)
-        *place = request->segment.next;
+    pt_staging_remove(engine, &request->segment);
     if (request->staged && request->marked)
         PT_TRY(guard(engine, request));
     request->segment.bytes = 0;
@@ -186,7 +203,6 @@ pt_status_t pt_staging_out(pt_request_t *request)
     const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
     int64_t count = pt_tensor_count(send), rank = transfer->comm->group->rank;
     char *host = request->stage_recv;
-    pt_tensor_t half;
 
     switch (transfer->kind) {
     case PT_RECV: return PT_OK;
@@ -201,9 +217,6 @@ pt_status_t pt_staging_out(pt_request_t *request)
             return copy_blocks(request, send, request->stage_send,
                                transfer->send_counts, transfer->send_starts, true);
         return copy(request, send, request->stage_send, 0, count, true);
-    case PT_REDUCE_SCATTER:
-        half = pt_request_sent(transfer);
-        return copy(request, &half, request->stage_send, 0, count, true);
     case PT_SEND: return copy(request, send, request->stage_send, 0, count, true);
     default: return copy(request, send, host, 0, count, true);
     }
@@ -218,9 +231,6 @@ pt_status_t pt_staging_in(pt_request_t *request)
                                       transfer->peer == transfer->comm->group->rank))
         return PT_OK;
     request->marked = true;
-    if (transfer->kind == PT_REDUCE_SCATTER)
-        return copy(request, &transfer->work, request->stage_recv, 0,
-                    pt_tensor_count(&transfer->send), false);
     if (transfer->recv_counts)
         return copy_blocks(request, recv, request->stage_recv, transfer->recv_counts,
                            transfer->recv_starts, false);

@@ -18,8 +18,9 @@ typedef struct pt_wire_group {
     int rank, size;
 } pt_wire_group_t;
 
-/* PT_REDUCE_SCATTER never comes here: the engine makes it of an all-to-all. `send` equal to its
- * place in `recv` means in place. Starts and counts (elements) must live until it is done. */
+/* Sums never come here: the engine makes them of all-to-alls and gathers. `send` equal to its
+ * place in `recv` means in place. Starts and counts (elements) must live until it is done; an
+ * all-gather of unequal blocks has those of recv only, and `count` of its own. */
 typedef struct pt_wire_move {
     int kind; /* pt_transfer_kind_t or one of the above */
     int peer, tag;
@@ -28,6 +29,7 @@ typedef struct pt_wire_move {
     const void *send;
     void *recv;
     const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
+    int *room; /* [4·size], for libraries whose counts are int; NULL: the group has some for one */
 } pt_wire_move_t;
 
 /* A transfer under way; stays where it is from start until it is done. */

@@ -169,6 +169,26 @@ static pt_status_t start_all_gather(const mpi_group_t *group,
     return PT_OK;
 }
 
+static pt_status_t start_unequal_gather(mpi_group_t *group, const pt_wire_move_t *move,
+                                        MPI_Request *request)
+{
+    MPI_Datatype type = carrier(move->dtype);
+    char *own = (char *)move->recv + move->recv_starts[group->group.rank] *
+                                         (int64_t)pt_dtype_size(move->dtype);
+    const void *send = move->send == own ? MPI_IN_PLACE : move->send;
+    pt_mpi_blocks_t blocks = {0};
+
+    PT_TRY(pt_mpi_blocks(&group->room, group->group.size, move, &blocks));
+    if (group->group.size == 1) /* MPICH 4.0 forgets where the only block begins */
+        TRY_MPI(MPI_Iallgather_c(send, move->count, type, own, move->count, type,
+                                 group->comm, request));
+    else
+        TRY_MPI(MPI_Iallgatherv_c(send, move->count, type, move->recv,
+                                  blocks.recv_counts, blocks.recv_starts, type,
+                                  group->comm, request));
+    return PT_OK;
+}
+
 static pt_status_t start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
                                  MPI_Request *request)
 {
@@ -218,7 +238,9 @@ static pt_status_t start(mpi_group_t *group, const pt_wire_move_t *move,
         TRY_MPI(MPI_Igather_c(move->send, move->count, type, move->recv, move->count,
                               type, move->peer, comm, request));
         return PT_OK;
-    case PT_ALL_GATHER: return start_all_gather(group, move, request);
+    case PT_ALL_GATHER:
+        return move->recv_counts ? start_unequal_gather(group, move, request)
+                                 : start_all_gather(group, move, request);
     case PT_ALL_TO_ALL: return start_all_to_all(group, move, request);
     default: return start_reduction(group, move, request);
     }
@@ -288,7 +310,7 @@ static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *don
             PT_TRY(check_length(&ticket->move, &status));
         ticket->pieces--;
     }
-    if (ticket->move.send_counts)
+    if (ticket->move.recv_counts && !ticket->move.room)
         ((mpi_group_t *)ticket->group)->room.busy = false;
     *done = true;
     return PT_OK;

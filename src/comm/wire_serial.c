@@ -74,7 +74,11 @@ static pt_status_t serial_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
     if (move->kind == PT_SEND || move->kind == PT_RECV)
         return meet((serial_wire_t *)wire, ticket);
     ticket->done = true;
-    if (move->send_counts) {
+    if (move->kind == PT_ALL_GATHER && move->recv_counts) {
+        PT_REQUIRE(move->recv_counts[0] == move->count);
+        copy((char *)move->recv + move->recv_starts[0] * size, move->send,
+             move->count * size);
+    } else if (move->send_counts) {
         PT_REQUIRE(move->send_counts[0] == move->recv_counts[0]);
         copy((char *)move->recv + move->recv_starts[0] * size,
              (const char *)move->send + move->send_starts[0] * size,

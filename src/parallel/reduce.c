@@ -1,8 +1,8 @@
 #include "src/parallel/units_private.h"
 
 /* Reductions are begun in the order the backward pass finishes buckets, which is the same on all
- * replicas. At most `slots` are under way; the oldest one's end begins the gather of its shard sums
- * (stage 0: every replica needs the whole gradient). */
+ * replicas. The gather of a bucket's sums is begun with it and comes after it (stage 0: every replica
+ * needs the whole gradient), so that nobody waits before finish. */
 
 static bool has_replicas(const pt_units_t *units, const bucket_t *bucket)
 {
@@ -15,8 +15,10 @@ static pt_tensor_t shard_of(const pt_units_t *units, int bucket, pt_tensor_t who
     return pt_tensor_slice(whole, 0, range.first, range.count);
 }
 
+/* `after`: NULL or the request that fills the shard; else what is on `stream` does. */
 static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
-                                pt_stream_t *stream, pt_request_t **request)
+                                pt_request_t *after, pt_stream_t *stream,
+                                pt_request_t **request)
 {
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *comm =
@@ -24,42 +26,26 @@ static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole
     pt_transfer_t transfer = {.kind = PT_ALL_GATHER, .comm = comm};
     transfer.send = shard_of(units, bucket, whole);
     transfer.recv = whole;
-    PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
+    if (after)
+        transfer.after[transfer.after_count++] = after;
+    else
+        PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
     return pt_comm_begin(&transfer, request);
-}
-
-static pt_status_t begin_reduce(pt_units_t *units, int index, pt_stream_t *stream)
-{
-    bucket_t *bucket = &units->bucket[index];
-    pt_comm_t *comm = pt_bucket_comm(units, bucket);
-    int64_t work = bucket->elements;
-    if (units->options.wire_dtype != units->options.grad_dtype)
-        work *= 2;
-    pt_transfer_t transfer = {.kind = PT_REDUCE_SCATTER, .comm = comm};
-    transfer.send = bucket->grads;
-    transfer.recv = shard_of(units, index, bucket->grads);
-    transfer.work = pt_tensor_slice(units->work[bucket->work], 0, 0, work);
-    PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
-    return pt_comm_begin(&transfer, &bucket->reduce);
-}
-
-/* Ends the oldest reduction and begins its gather. */
-static pt_status_t advance_oldest(pt_units_t *units, pt_stream_t *stream)
-{
-    int index = units->order[units->reduced++];
-    bucket_t *bucket = &units->bucket[index];
-    PT_TRY(pt_comm_end(&bucket->reduce, stream));
-    return begin_gather(units, index, bucket->grads, stream, &bucket->gather);
 }
 
 static pt_status_t launch(pt_units_t *units, int index, pt_stream_t *stream)
 {
     bucket_t *bucket = &units->bucket[index];
-    if (units->begun - units->reduced == units->slots)
-        PT_TRY(advance_oldest(units, stream));
-    bucket->work = units->begun % units->slots;
+    pt_comm_t *comm = pt_bucket_comm(units, bucket);
+    pt_transfer_t transfer = {.kind = PT_REDUCE_SCATTER, .comm = comm};
+    transfer.send = bucket->grads;
+    transfer.recv = shard_of(units, index, bucket->grads);
+    transfer.wire = units->options.wire_dtype;
+    PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
+    PT_TRY(pt_comm_begin(&transfer, &bucket->reduce));
     units->order[units->begun++] = index;
-    return begin_reduce(units, index, stream);
+    return begin_gather(units, index, bucket->grads, bucket->reduce, stream,
+                        &bucket->gather);
 }
 
 pt_status_t pt_units_need(pt_units_t *units, int unit, pt_stream_t *stream)
@@ -86,7 +72,7 @@ pt_status_t pt_units_clear_grads(pt_units_t *units, pt_stream_t *stream)
         PT_TRY(pt_op_fill(units->device, stream, &(pt_op_fill_t){.x = bucket->grads}));
         bucket->unfinished = bucket->units;
     }
-    units->begun = units->reduced = units->done = 0;
+    units->begun = 0;
     return PT_OK;
 }
 
@@ -112,10 +98,11 @@ pt_status_t pt_units_finish(pt_units_t *units, pt_stream_t *stream)
         if (!units->options.overlap && has_replicas(units, &units->bucket[b]))
             PT_TRY(launch(units, b, stream));
     }
-    while (units->reduced < units->begun)
-        PT_TRY(advance_oldest(units, stream));
-    for (; units->done < units->begun; units->done++)
-        PT_TRY(pt_comm_end(&units->bucket[units->order[units->done]].gather, stream));
+    for (int i = 0; i < units->begun; i++) {
+        bucket_t *bucket = &units->bucket[units->order[i]];
+        PT_TRY(pt_comm_end(&bucket->reduce, stream));
+        PT_TRY(pt_comm_end(&bucket->gather, stream));
+    }
     return PT_OK;
 }
 
@@ -132,6 +119,6 @@ pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
     pt_request_t *request = NULL;
     if (!has_replicas(units, &units->bucket[bucket]))
         return PT_OK;
-    PT_TRY(begin_gather(units, bucket, whole, stream, &request));
+    PT_TRY(begin_gather(units, bucket, whole, NULL, stream, &request));
     return pt_comm_end(&request, stream);
 }

@@ -107,9 +107,6 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
     PT_TRY_GOTO(fail, PT_NEW("parameter places", table->count, &units->place));
     PT_TRY_GOTO(fail, PT_NEW("reduction order", table->units, &units->order));
     assign_buckets(units);
-    units->slots =
-        options->in_flight < units->buckets ? options->in_flight : units->buckets;
-    PT_TRY_GOTO(fail, PT_NEW("work buffers", units->slots, &units->work));
     *out = units;
     return PT_OK;
 fail:
@@ -121,7 +118,6 @@ void pt_units_destroy(pt_units_t *units)
 {
     if (units == NULL)
         return;
-    pt_free(units->work);
     pt_free(units->order);
     pt_free(units->place);
     pt_free(units->bucket_of_unit);
@@ -129,22 +125,40 @@ void pt_units_destroy(pt_units_t *units)
     pt_free(units);
 }
 
-/* Work buffers take the blocks of the largest bucket that has replicas to reduce over, twice when
- * what is sent has another type than the wire. */
-static pt_status_t layout_work(pt_units_t *units, pt_arena_t *communication)
+/* Of a piece to each replica: never more than what all buckets together come to. */
+static int64_t peer_bytes(int64_t elements, int replicas, pt_dtype_t dtype)
 {
-    int64_t most = 0;
-    for (int b = 0; b < units->buckets; b++) {
-        const bucket_t *bucket = &units->bucket[b];
-        if (pt_comm_size(pt_bucket_comm(units, bucket)) > 1 && bucket->elements > most)
-            most = bucket->elements;
-    }
-    if (units->options.wire_dtype != units->options.grad_dtype)
-        most *= 2;
-    for (int w = 0; w < units->slots && most > 0; w++)
-        PT_TRY(pt_arena_tensor(communication, "reduction work",
-                               units->options.wire_dtype, 1, &most, &units->work[w]));
-    return PT_OK;
+    int64_t share = (elements + replicas - 1) / replicas;
+    int64_t bytes = pt_round_up(share, PT_SHARD_ALIGN) * (int64_t)pt_dtype_size(dtype);
+    int64_t most = pt_ring_peer_bytes(replicas);
+    return bytes < most ? bytes : most;
+}
+
+/* The rings through which buckets of one kind are summed and gathered. */
+static pt_status_t layout_rings(pt_units_t *units, bool expert,
+                                pt_arena_t *communication)
+{
+    const pt_mesh_t *mesh = units->mesh;
+    pt_comm_t *sums = expert ? mesh->expert_replicas : mesh->dense_replicas;
+    pt_comm_t *gathers = expert ? mesh->expert_gather : mesh->dense_gather;
+    pt_dtype_t wire = units->options.wire_dtype;
+    pt_ring_options_t ring = {.slots = units->options.in_flight};
+    int replicas = pt_comm_size(sums);
+    int64_t elements = 0;
+    for (int b = 0; b < units->buckets; b++)
+        if (units->bucket[b].expert == expert)
+            elements += units->bucket[b].elements;
+    if (replicas == 1 || elements == 0)
+        return PT_OK;
+    ring.peer_bytes = peer_bytes(elements, replicas,
+                                 pt_dtype_accumulator(units->options.weight_dtype));
+    PT_TRY(pt_comm_layout_ring(gathers, &ring, communication));
+    if (units->options.weights_only)
+        return PT_OK;
+    ring.peer_bytes = peer_bytes(elements, replicas, wire);
+    ring.sums = true;
+    ring.narrows = wire != units->options.grad_dtype;
+    return pt_comm_layout_ring(sums, &ring, communication);
 }
 
 pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters,
@@ -158,7 +172,8 @@ pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters,
             PT_TRY(pt_arena_tensor(gradients, "gradients", units->options.grad_dtype, 1,
                                    &bucket->elements, &bucket->grads));
     }
-    return units->options.weights_only ? PT_OK : layout_work(units, communication);
+    PT_TRY(layout_rings(units, false, communication));
+    return layout_rings(units, true, communication);
 }
 
 pt_status_t pt_units_prepare(pt_units_t *units, pt_stream_t *stream)

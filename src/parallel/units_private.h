@@ -17,7 +17,6 @@ typedef struct bucket {
     pt_tensor_t weights, grads;
     /* Life of a step: */
     int unfinished; /* units whose gradient is not complete yet */
-    int work;       /* slot of the work buffer while a reduction is under way */
     pt_request_t *reduce, *gather;
 } bucket_t;
 
@@ -30,12 +29,8 @@ struct pt_units {
     bucket_t *bucket;
     int *bucket_of_unit; /* [table->units] */
     place_t *place;      /* [table->count] */
-    int slots;           /* reductions under way at once */
-    pt_tensor_t *work;   /* [slots]: received blocks */
-    /* Buckets in the order their reductions began in this step: [done, reduced) have their reduction
-     * ended and their gather under way, [reduced, begun) are being reduced. */
-    int *order;
-    int begun, reduced, done;
+    int *order; /* [begun]: buckets in the order their reductions began in this step */
+    int begun;
 };
 
 pt_comm_t *pt_bucket_comm(const pt_units_t *units, const bucket_t *bucket);

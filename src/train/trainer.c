@@ -52,7 +52,9 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, bool dry)
     pt_status_t opened = pt_device_open(&options, &t->device);
     if (opened == PT_OK)
         opened = t->device->ops->stream_create(t->device, &t->stream);
-    pt_engine_options_t engine = {.device = t->device};
+    /* Every unit may have its sum and its gather under way at the end of a step. */
+    pt_engine_options_t engine = {.device = t->device,
+                                  .max_requests = 1024 + 2 * t->table.units};
     engine.gpu_direct =
         pt_config_value(c, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
     PT_TRY(pt_engine_create(wire, &engine, &t->engine));

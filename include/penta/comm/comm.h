@@ -21,6 +21,10 @@
  * Reductions of floating-point numbers are all-to-all + a local sum in rank order (never an MPI
  * sum): independent of library, message size and placement. MAX and integer sums are exact.
  *
+ * They go in pieces through a ring of buffers that belongs to the communicator and is reserved at
+ * set-up: work and staging memory depend on the number of ranks, never on what is reduced. So do
+ * gathers over a communicator with a ring. The pieces of a request are one transfer to its caller.
+ *
  * Threads: one thread per engine. All calls are Collective over the named communicator unless
  * said Local. Agree and exchange return an agreed status (COMMON); all other failures are local and
  * fatal: arguments, memory in create and split, MPI errors (INTERNAL). Blocking collectives, agree,
@@ -98,17 +102,33 @@ pt_engine_t *pt_comm_engine(const pt_comm_t *comm);
 /* For what speaks MPI itself: a pointer to the MPI_Comm of this communicator, NULL on other wires. */
 void *pt_comm_mpi(const pt_comm_t *comm);
 
+/* The ring of a communicator. */
+typedef struct pt_ring_options {
+    int slots; /* pieces under way at once */
+    int64_t peer_bytes; /* of a piece, at most, to or from each rank: pt_ring_peer_bytes or less */
+    bool sums; /* for PT_REDUCE_SCATTER and PT_ALL_REDUCE: with work memory */
+    bool narrows; /* for sums whose type on the wire is narrower than send's: with twice that */
+} pt_ring_options_t;
+/* What a piece carries for each of `size` ranks: 64 KiB, and more where few ranks share it. */
+int64_t pt_ring_peer_bytes(int size);
+/* Reserves the ring, in the place of the one before, while no transfer of `comm` is under way. Plan
+ * and place like any arena user.
+ * work: device memory, slots × size × peer_bytes, once for sums, twice if they narrow.
+ * Staging is counted in pt_engine_staging_peak. Local. Fails: MEMORY. */
+pt_status_t pt_comm_layout_ring(pt_comm_t *comm, const pt_ring_options_t *options,
+                                pt_arena_t *work);
+
 /* ---- transfers ---------------------------------------------------------------------------- */
 
 typedef enum pt_transfer_kind {
     PT_SEND,       /* send -> peer */
     PT_RECV,       /* recv <- peer */
     PT_BROADCAST,  /* recv on all, from `peer` */
-    PT_ALL_GATHER, /* recv[size·n] = every rank's send[n], in rank order */
+    PT_ALL_GATHER, /* block r of recv = rank r's send */
     PT_ALL_TO_ALL, /* recv block r = block `rank` of rank r's send */
-    PT_REDUCE_SCATTER, /* recv[n] (+)= sum over ranks, in rank order, of block `rank` of send[size·n];
-                          `work` [size·n] takes the blocks in the wire type; [2·size·n] when that is
-                          not send's type: the second half is what is sent, own block too */
+    PT_REDUCE_SCATTER, /* recv (+)= sum over ranks, in rank order, of block `rank` of send. Ring */
+    PT_ALL_REDUCE, /* recv[n] (+)= sum over ranks, in rank order, of send[n]. It gathers every rank's
+                      numbers, so it is for short vectors. Ring */
     PT_MAX,       /* recv = element-wise maximum of send over ranks */
     PT_SUM_INT64, /* recv = element-wise integer sum */
     PT_TRANSFER_KINDS
@@ -127,18 +147,29 @@ typedef enum pt_tag_use {
  * use, chunk). Below 32,768, which every MPI allows. Equal (peer, tag): in begin order. */
 int pt_tag(pt_tag_use_t use, int chunk, int64_t index);
 
+/* Blocks of PT_ALL_GATHER and PT_REDUCE_SCATTER: `count` elements cut over `size` ranks at multiples of
+ * `granularity`, as evenly as that allows. Blocks may be unequal or empty. */
+typedef struct pt_rank_block {
+    int64_t first, count;
+} pt_rank_block_t;
+pt_rank_block_t pt_rank_block(int64_t count, int64_t granularity, int rank, int size);
+
 enum { PT_AFTER = 4 }; /* requests a transfer may come after */
 
 typedef struct pt_transfer {
     pt_transfer_kind_t kind;
     pt_comm_t *comm;
     int peer, tag;
-    /* Dense; host or device; in place where recv contains send. */
-    pt_tensor_t send, recv, work;
+    /* Dense; host or device; in place where recv contains send. Sums: device. A reduce-scatter may
+     * receive into its own block of send. */
+    pt_tensor_t send, recv;
+    int64_t granularity; /* of blocks; 0: the whole must divide into equal ones. Others need a ring */
+    pt_dtype_t
+        wire; /* sums: type on the wire, send's or narrower; own numbers are rounded too */
     /* ALL_TO_ALL of unequal blocks: counts and starts (elements) per rank, host arrays of comm size,
      * borrowed until end; NULL: equal blocks. */
     const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
-    bool accumulate; /* REDUCE_SCATTER: add to recv */
+    bool accumulate; /* sums: add to recv */
     pt_event_t *ready; /* device work that makes `send` valid and frees `recv`; NULL: now */
     /* Requests of this engine, begun and not yet ended: this transfer starts when all of them are
      * done, so that it may read what they receive. They may be ended at any time after begin. */
@@ -148,7 +179,7 @@ typedef struct pt_transfer {
 
 /* Starts a transfer; the buffers belong to it until end. Never blocks. `ready` is an event from
  * pt_comm_mark; begin consumes it, failed or not. Local call, collective meaning.
- * Fails: INTERNAL (too many requests, staging exceeded, shapes, `after` of no begun request). */
+ * Fails: INTERNAL (too many requests, staging exceeded, shapes, no ring, `after` of no begun request). */
 pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out);
 /* Records an event of the engine's pool on `stream`, to be passed as `ready` of one begin. Local. */
 pt_status_t pt_comm_mark(pt_engine_t *engine, pt_stream_t *stream, pt_event_t **out);
@@ -200,7 +231,8 @@ void pt_wire_abort(pt_wire_t *wire, int exit_code);
 
 /* Counted at begin, from this rank's point of view: payload bytes that leave for other ranks, and
  * messages: one per peer addressed (all-to-all, all-gather, broadcast at its root: size-1 each;
- * max, sum: one, payload once; nothing in a communicator of one). The small blocking collectives
+ * max, sum: one, payload once; nothing in a communicator of one), in a ring one for each piece that
+ * is not empty. The small blocking collectives
  * count as the transfer they are (a barrier as an integer sum of nothing, a gather as an all-gather
  * that sends to the root only), agree and exchange under `control` only: their number may
  * depend on time, so no plan covers them. */
@@ -211,6 +243,8 @@ typedef struct pt_ledger_row {
 typedef struct pt_ledger {
     pt_ledger_row_t rows[PT_AXIS_COUNT + 1][PT_TRANSFER_KINDS];
     pt_ledger_row_t control;
+    /* Calls of pt_comm_end that blocked. */
+    int64_t waits;
     /* Blocked in pt_comm_end and the small collectives, less the ops that ran there. */
     double wait_sec;
 } pt_ledger_t;

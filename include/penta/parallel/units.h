@@ -26,9 +26,9 @@
 #include "penta/parallel/param.h"
 
 typedef struct pt_units_options {
-    int zero;            /* stage; this version: 0 */
-    bool overlap;        /* false: reductions begin in finish */
-    int in_flight;       /* reductions at once: work buffers */
+    int zero;      /* stage; this version: 0 */
+    bool overlap;  /* false: reductions begin in finish */
+    int in_flight; /* pieces of a sum or gather at once: slots of the rings (comm.h) */
     int64_t merge_bytes; /* of gradients, at least, in a bucket; 0: one unit each */
     pt_dtype_t weight_dtype, grad_dtype, wire_dtype;
     bool weights_only; /* no gradients: only need and release, weights and their views */

@@ -1,0 +1,218 @@
+/* TEST np=1,2,3,4,5,8 backend=cpu,shadow timeout=120 */
+/* Units over replicas: gradients become the sums of all in rank order, every replica's shard reaches the
+ * others, nobody waits before finish though requests are ready at random, and work and staging memory
+ * do not grow with the largest unit. Expectation: the loop in rank order. */
+#include "regression/mpi/ranks.h"
+
+#include "penta/base/normal.h"
+#include "penta/model/arch.h"
+#include "penta/parallel/units.h"
+
+enum { MOST_ELEMENTS = 1 << 21 };
+
+static struct {
+    pt_mesh_t mesh;
+    pt_param_table_t table;
+    pt_units_t *units;
+    pt_arena_t arena[3]; /* weights, gradients, communication */
+} rig;
+
+static float numbers[MOST_ELEMENTS], wanted[MOST_ELEMENTS];
+
+static const pt_arch_t small = {.layers = 3,
+                                .hidden = 24,
+                                .ffn = 40,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .head_dim = 6,
+                                .vocab = 101,
+                                .max_positions = 16,
+                                .norm = PT_NORM_RMS,
+                                .activation = PT_ACTIVATION_SWIGLU,
+                                .positions = PT_POSITIONS_ROTARY,
+                                .dtype = PT_F32};
+
+static pt_status_t layout(void)
+{
+    return pt_units_layout(rig.units, &rig.arena[0], &rig.arena[1], &rig.arena[2]);
+}
+
+static void open_rig(const pt_arch_t *arch, pt_units_options_t options, bool place)
+{
+    pt_mesh_shape_t shape = pt_mesh_shape_default();
+
+    options.weight_dtype = options.grad_dtype = PT_F32;
+    shape.size[PT_AXIS_DATA] = ranks.size;
+    MUST(pt_mesh_shape_complete(&shape, ranks.size));
+    MUST(pt_mesh_create(ranks.engine, &shape, &rig.mesh));
+    MUST(pt_param_table_create(arch, &rig.table));
+    MUST(pt_units_create(&rig.table, &rig.mesh, ranks.device, &options, &rig.units));
+    for (int i = 0; i < 3; i++)
+        pt_arena_init(&rig.arena[i], PT_CLASS_COMMUNICATION, PT_MEMORY_DEVICE);
+    MUST(layout());
+    if (!place)
+        return;
+    for (int i = 0; i < 3; i++)
+        MUST(pt_device_place_arena(ranks.device, &rig.arena[i]));
+    MUST(layout());
+    MUST(pt_units_prepare(rig.units, ranks.stream));
+}
+
+static void close_rig(void)
+{
+    pt_units_destroy(rig.units);
+    pt_param_table_destroy(&rig.table);
+    pt_mesh_destroy(&rig.mesh);
+    for (int i = 0; i < 3; i++)
+        pt_device_free_arena(ranks.device, &rig.arena[i]);
+}
+
+static float value(int rank, int bucket, int64_t i)
+{
+    return (float)pt_normal(5, (uint64_t)(rank * 100 + bucket), i);
+}
+
+static void copy(pt_tensor_t x, float *host, bool out)
+{
+    pt_tensor_t y = pt_tensor_1d(host, PT_F32, PT_MEMORY_HOST, pt_tensor_count(&x));
+
+    MUST(pt_device_copy(ranks.device, ranks.stream, out ? &y : &x, out ? &x : &y));
+    MUST(ranks.device->ops->stream_sync(ranks.device, ranks.stream));
+}
+
+static bool holds(pt_tensor_t x, float (*expected)(int bucket, int64_t i), int bucket)
+{
+    int64_t count = pt_tensor_count(&x);
+
+    copy(x, numbers, true);
+    for (int64_t i = 0; i < count; i++)
+        wanted[i] = expected(bucket, i);
+    return memcmp(numbers, wanted, (size_t)count * sizeof *numbers) == 0;
+}
+
+static float sum_of(int bucket, int64_t i)
+{
+    float sum = value(0, bucket, i);
+
+    for (int r = 1; r < ranks.size; r++)
+        sum += value(r, bucket, i);
+    return sum;
+}
+
+/* What a backward pass does; gradients appear by themselves. */
+static bool step(void)
+{
+    const pt_ledger_t *ledger = pt_engine_ledger(ranks.engine);
+    int64_t waits;
+    bool ok = true;
+
+    MUST(pt_units_clear_grads(rig.units, ranks.stream));
+    for (int b = 0; b < pt_units_buckets(rig.units); b++) {
+        pt_tensor_t grads = pt_bucket_grads(rig.units, b);
+        for (int64_t i = 0; i < pt_tensor_count(&grads); i++)
+            numbers[i] = value(ranks.rank, b, i);
+        copy(grads, numbers, false);
+    }
+    waits = ledger->waits;
+    for (int u = rig.table.units - 1; u >= 0; u--) {
+        MUST(pt_units_grad_need(rig.units, u, ranks.stream));
+        MUST(pt_units_grad_done(rig.units, u, true, ranks.stream));
+        for (int poll = 0; poll < ranks.rank; poll++)
+            MUST(pt_comm_progress(ranks.engine));
+    }
+    ok = ledger->waits == waits;
+    MUST(pt_units_finish(rig.units, ranks.stream));
+    for (int b = 0; b < pt_units_buckets(rig.units); b++)
+        ok = holds(pt_bucket_grads(rig.units, b), sum_of, b) && ok;
+    return ok;
+}
+
+static int64_t shard_end[8];
+
+static float owner_of(int bucket, int64_t i)
+{
+    int owner = 0;
+
+    while (i >= shard_end[owner])
+        owner++;
+    return value(owner, bucket, i);
+}
+
+static bool gather(void)
+{
+    bool ok = true;
+
+    for (int b = 0; b < pt_units_buckets(rig.units); b++) {
+        pt_tensor_t weights = pt_bucket_weights(rig.units, b);
+        pt_bucket_range_t shard = pt_bucket_shard(rig.units, b);
+        int64_t end = shard.first + shard.count;
+        for (int root = 0; root < ranks.size; root++)
+            MUST(pt_comm_gather_bytes(ranks.world, root, &end, sizeof end, shard_end));
+        memset(numbers, 0x55, sizeof numbers);
+        for (int64_t i = shard.first; i < shard.first + shard.count; i++)
+            numbers[i] = value(ranks.rank, b, i);
+        copy(weights, numbers, false);
+        MUST(pt_bucket_gather(rig.units, b, weights, ranks.stream));
+        ok = ranks.size == 1 || (holds(weights, owner_of, b) && ok);
+    }
+    return ok;
+}
+
+static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_bytes)
+{
+    for (int chaos = 0; chaos < 3; chaos++) {
+        pt_units_options_t options = {.overlap = chaos != 2,
+                                      .in_flight = 1 + chaos,
+                                      .merge_bytes = merge_bytes,
+                                      .wire_dtype = PT_F32};
+        ranks_open_engine((uint64_t)chaos);
+        open_rig(arch, options, true);
+        bool ok = step();
+        ok = step() && ok;
+        tap_all(ok, "%s: sums, and no wait before finish; chaos %d", name, chaos);
+        tap_all(gather(), "%s: every shard reaches all", name);
+        close_rig();
+        ranks_close_engine();
+    }
+}
+
+static void measure(const pt_arch_t *arch, int64_t bytes[2])
+{
+    pt_units_options_t options = {
+        .overlap = true, .in_flight = 3, .wire_dtype = PT_BF16};
+
+    ranks_open_engine(0);
+    open_rig(arch, options, false);
+    bytes[0] = rig.arena[2].peak;
+    bytes[1] = pt_engine_staging_peak(ranks.engine);
+    close_rig();
+    ranks_close_engine();
+}
+
+static void test_memory(void)
+{
+    pt_arch_t arch = small;
+    int64_t less[2], more[2];
+
+    arch.vocab = 32768, arch.hidden = 96;
+    measure(&arch, less);
+    arch.vocab *= 8;
+    measure(&arch, more);
+    tap_all(less[0] == more[0] && less[1] == more[1] &&
+                (less[1] > 0) == (ranks.size > 1),
+            "%lld bytes of work and %lld of staging, also for a unit 8 times as large",
+            (long long)more[0], (long long)more[1]);
+}
+
+int main(int argc, char **argv)
+{
+    pt_arch_t wide = small;
+
+    wide.vocab = 3000, wide.hidden = 200;
+    ranks_start(&argc, &argv);
+    test_sums("few elements", &small, 0);
+    test_sums("merged", &small, 20000);
+    test_sums("several pieces", &wide, 0);
+    test_memory();
+    return ranks_finish();
+}
