@@ -23,7 +23,8 @@ static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *comm =
         units->bucket[bucket].expert ? mesh->expert_gather : mesh->dense_gather;
-    pt_transfer_t transfer = {.kind = PT_ALL_GATHER, .comm = comm};
+    pt_transfer_t transfer = {
+        .kind = PT_ALL_GATHER, .comm = comm, .granularity = PT_SHARD_ALIGN};
     transfer.send = shard_of(units, bucket, whole);
     transfer.recv = whole;
     if (after)
@@ -37,7 +38,8 @@ static pt_status_t launch(pt_units_t *units, int index, pt_stream_t *stream)
 {
     bucket_t *bucket = &units->bucket[index];
     pt_comm_t *comm = pt_bucket_comm(units, bucket);
-    pt_transfer_t transfer = {.kind = PT_REDUCE_SCATTER, .comm = comm};
+    pt_transfer_t transfer = {
+        .kind = PT_REDUCE_SCATTER, .comm = comm, .granularity = PT_SHARD_ALIGN};
     transfer.send = bucket->grads;
     transfer.recv = shard_of(units, index, bucket->grads);
     transfer.wire = units->options.wire_dtype;

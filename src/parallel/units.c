@@ -80,13 +80,8 @@ static void assign_buckets(pt_units_t *units)
         place->offset = bucket->elements;
         bucket->elements += pt_round_up(pt_tensor_count(&place->local), PT_SHARD_ALIGN);
     }
-    for (int b = 0; b < units->buckets; b++) {
-        bucket_t *bucket = &units->bucket[b];
-        int replicas = pt_comm_size(pt_bucket_comm(units, bucket));
-        bucket->elements =
-            pt_round_up(bucket->elements, (int64_t)PT_SHARD_ALIGN * replicas);
-        bucket->unfinished = bucket->units;
-    }
+    for (int b = 0; b < units->buckets; b++)
+        units->bucket[b].unfinished = units->bucket[b].units;
 }
 
 pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh,
@@ -200,8 +195,9 @@ pt_bucket_range_t pt_bucket_shard(const pt_units_t *units, int bucket)
 {
     const bucket_t *b = &units->bucket[bucket];
     const pt_comm_t *comm = pt_bucket_comm(units, b);
-    int64_t count = b->elements / pt_comm_size(comm);
-    return (pt_bucket_range_t){count * pt_comm_rank(comm), count};
+    pt_rank_block_t block = pt_rank_block(b->elements, PT_SHARD_ALIGN,
+                                          pt_comm_rank(comm), pt_comm_size(comm));
+    return (pt_bucket_range_t){block.first, block.count};
 }
 
 pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket)

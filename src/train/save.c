@@ -99,6 +99,8 @@ static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
             x.dtype = host.dtype;
+            if (pt_tensor_count(&host) == 0)
+                continue;
             PT_TRY(pt_device_copy(t->device, t->stream, &host, &device));
             PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
             PT_TRY(pt_train_visit_shard(t, b, write_box, &x));
@@ -118,6 +120,8 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
             x.dtype = host.dtype;
+            if (pt_tensor_count(&host) == 0)
+                continue;
             memset(t->snapshot, 0,
                    (size_t)pt_tensor_bytes(&host)); /* padding stays zero */
             PT_TRY(pt_train_visit_shard(t, b, read_box, &x));

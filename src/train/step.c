@@ -93,9 +93,12 @@ static pt_status_t poison(pt_trainer_t *t)
 {
     if (pt_fault("train.gradient") != PT_FAULT_NAN)
         return PT_OK;
-    /* In this rank's shard: nobody reads the rest. */
-    int64_t at = pt_bucket_shard(t->units, 0).first;
-    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, 0), 0, at, 1);
+    /* In a shard of this rank, if it has one: nobody reads the rest. */
+    int bucket = 0, last = pt_units_buckets(t->units) - 1;
+    while (bucket < last && pt_bucket_shard(t->units, bucket).count == 0)
+        bucket++;
+    int64_t at = pt_bucket_shard(t->units, bucket).first;
+    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, bucket), 0, at, 1);
     return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = grads, .value = NAN});
 }
 

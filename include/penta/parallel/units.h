@@ -1,13 +1,15 @@
 /* units.h — weights and gradients as flat buffers: the data axis and ZeRO (layer: parallel).
  *
- * A unit (embedding, each layer, head; its experts later) is one flat padded buffer of weights and
+ * A unit (embedding, each layer, head; its experts later) is one flat buffer of weights and
  * one of gradients: gradient bucket, ZeRO shard and gather at once. Options merge neighbouring units
  * of the parameter table into one buffer, a *bucket*. Every tensor starts at a multiple of
- * PT_SHARD_ALIGN elements; a bucket is padded with zeros to PT_SHARD_ALIGN × replicas and cut into
- * equal shards, shard r belonging to replica r. None of this changes a bit of the result.
+ * PT_SHARD_ALIGN elements, with zeros between. A bucket is cut into shards at such multiples, as
+ * evenly as they allow; shard r belongs to replica r. Shards are unequal, and where replicas are
+ * many, some are empty; the size of a bucket depends on the model only. None of this changes a bit of
+ * the result.
  *
- *   | qkv       0| qkv bias 0| norm 0| … |padding 0|
- *   |  shard 0        |  shard 1       |  shard 2  |
+ *   | qkv       0| qkv bias 0| norm 0| ffn in     0| … |
+ *   |  shard 0        |  shard 1         |  shard 2    |
  *
  * stage 0: weights, gradients and moments whole on every replica. Stages 1–3 shard moments,
  * gradients, weights in turn. Callers do not change: they bracket every use and fetch views
@@ -56,9 +58,9 @@ typedef struct pt_bucket_range {
 
 int pt_units_buckets(const pt_units_t *units);
 pt_dtype_t pt_units_grad_dtype(const pt_units_t *units);         /* as created with */
-int64_t pt_bucket_elements(const pt_units_t *units, int bucket); /* padded */
+int64_t pt_bucket_elements(const pt_units_t *units, int bucket); /* padding included */
 pt_bucket_range_t pt_bucket_shard(const pt_units_t *units,
-                                  int bucket); /* this replica's cut */
+                                  int bucket); /* this replica's; may be empty */
 /* What this replica updates: everything at stage 0, its shard from stage 1 on. Views below cover it. */
 pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket);
 pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket);
