@@ -88,10 +88,10 @@ static void test_extents(const pt_shard_rule_t *rule, int parts, const int64_t *
 int main(void)
 {
     const int64_t qkv[3] = {48, 24, 24}, whole[1] = {96}, sequence[1] = {32};
-    const pt_shard_rule_t plain = {PT_SHARD_PLAIN, 0, PT_AXIS_TENSOR, 1};
-    const pt_shard_rule_t none = {PT_SHARD_NONE, 0, PT_AXIS_TENSOR, 1};
-    const pt_shard_rule_t heads = {PT_SHARD_BLOCKED, 0, PT_AXIS_TENSOR, 12};
-    const pt_shard_rule_t zigzag = {PT_SHARD_ZIGZAG, 0, PT_AXIS_CONTEXT, 1};
+    const pt_shard_rule_t plain = {PT_SHARD_PLAIN, 0, PT_AXIS_TENSOR, 1, false};
+    const pt_shard_rule_t none = {PT_SHARD_NONE, 0, PT_AXIS_TENSOR, 1, false};
+    const pt_shard_rule_t heads = {PT_SHARD_BLOCKED, 0, PT_AXIS_TENSOR, 12, false};
+    const pt_shard_rule_t zigzag = {PT_SHARD_ZIGZAG, 0, PT_AXIS_CONTEXT, 1, false};
     pt_extent_t e[8];
     test_ranges();
     test_extents(&none, 1, whole, 4, 4, "none");

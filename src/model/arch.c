@@ -68,7 +68,17 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
 
 static pt_shard_rule_t cut(pt_shard_kind_t kind, int dim, int64_t granule)
 {
-    return (pt_shard_rule_t){kind, dim, PT_AXIS_TENSOR, granule};
+    return (pt_shard_rule_t){
+        .kind = kind, .dim = dim, .axis = PT_AXIS_TENSOR, .granule = granule};
+}
+
+/* Rows of the vocabulary need not divide. */
+static pt_shard_rule_t cut_vocabulary(void)
+{
+    pt_shard_rule_t rule = cut(PT_SHARD_PLAIN, 0, 1);
+
+    rule.padded = true;
+    return rule;
 }
 
 static spec_t vector(const char *const *name, int64_t length, pt_init_kind_t init)
@@ -217,12 +227,11 @@ static spec_t spec_of(const pt_arch_t *arch, pt_role_t role)
 
     switch (role) {
     case PT_ROLE_TOKEN_EMBEDDING:
-        return matrix(token, arch->vocab, arch->hidden, cut(PT_SHARD_PLAIN, 0, 1));
+        return matrix(token, arch->vocab, arch->hidden, cut_vocabulary());
     case PT_ROLE_POSITION_EMBEDDING:
         return matrix(position, arch->max_positions, arch->hidden,
                       cut(PT_SHARD_NONE, 0, 1));
-    case PT_ROLE_HEAD:
-        return matrix(head, arch->vocab, arch->hidden, cut(PT_SHARD_PLAIN, 0, 1));
+    case PT_ROLE_HEAD: return matrix(head, arch->vocab, arch->hidden, cut_vocabulary());
     case PT_ROLE_QKV:
     case PT_ROLE_QKV_BIAS:
     case PT_ROLE_ATTENTION_OUT: return attention_spec(arch, role);

@@ -105,34 +105,35 @@ pt_status_t pt_optim_loaded(pt_optim_t *optim, pt_stream_t *stream)
     return PT_OK;
 }
 
-/* The elements of parameter `param` inside `range` of its bucket; count <= 0: none. */
-static pt_bucket_range_t overlap(const pt_optim_t *optim, int param,
-                                 pt_bucket_range_t range)
+/* What two ranges of a bucket have in common; count <= 0: nothing. */
+static pt_bucket_range_t common(pt_bucket_range_t a, pt_bucket_range_t b)
 {
-    pt_tensor_t local = pt_units_local_shape(optim->units, param);
-    int64_t first = pt_units_offset(optim->units, param),
-            end = first + pt_tensor_count(&local);
-    int64_t range_end = range.first + range.count;
-    first = first > range.first ? first : range.first;
-    end = end < range_end ? end : range_end;
-    return (pt_bucket_range_t){first, end - first};
+    int64_t first = a.first > b.first ? a.first : b.first;
+    int64_t a_end = a.first + a.count, b_end = b.first + b.count;
+    return (pt_bucket_range_t){first, (a_end < b_end ? a_end : b_end) - first};
+}
+
+static pt_status_t add_squares(pt_optim_t *optim, int bucket, pt_bucket_range_t range,
+                               pt_tensor_t accumulator, pt_stream_t *stream)
+{
+    pt_bucket_range_t mine = common(range, pt_bucket_shard(optim->units, bucket));
+    pt_op_sum_squares_t sum = {.accumulator = accumulator};
+    if (mine.count <= 0)
+        return PT_OK;
+    sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
+                            mine.count);
+    return pt_op_sum_squares(optim->device, stream, &sum);
 }
 
 pt_status_t pt_optim_square_sum(pt_optim_t *optim, pt_tensor_t accumulator,
                                 pt_stream_t *stream)
 {
     for (int p = 0; p < optim->table->count; p++) {
-        if (!pt_units_is_owner(optim->units, p))
-            continue;
-        int bucket = pt_units_bucket_of(optim->units, p);
-        pt_bucket_range_t mine =
-            overlap(optim, p, pt_bucket_shard(optim->units, bucket));
-        if (mine.count <= 0)
-            continue;
-        pt_op_sum_squares_t sum = {.accumulator = accumulator};
-        sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
-                                mine.count);
-        PT_TRY(pt_op_sum_squares(optim->device, stream, &sum));
+        pt_bucket_range_t owned[PT_MAX_PARTS];
+        int count = pt_units_owned(optim->units, p, owned);
+        for (int i = 0; i < count; i++)
+            PT_TRY(add_squares(optim, pt_units_bucket_of(optim->units, p), owned[i],
+                               accumulator, stream));
     }
     return PT_OK;
 }
@@ -143,7 +144,10 @@ static pt_status_t update_param(pt_optim_t *optim, int param, pt_op_adamw_t adam
     int bucket = pt_units_bucket_of(optim->units, param);
     const moments_t *m = &optim->moments[bucket];
     pt_bucket_range_t whole = pt_bucket_updated(optim->units, bucket);
-    pt_bucket_range_t mine = overlap(optim, param, whole);
+    pt_tensor_t local = pt_units_local_shape(optim->units, param);
+    pt_bucket_range_t mine =
+        common(whole, (pt_bucket_range_t){pt_units_offset(optim->units, param),
+                                          pt_tensor_count(&local)});
     if (mine.count <= 0)
         return PT_OK;
     int64_t at = mine.first - whole.first;

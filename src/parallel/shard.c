@@ -5,9 +5,21 @@
 static int zigzag_extents(int64_t length, int index, int size, pt_extent_t *out)
 {
     int64_t chunk = length / (2 * size);
-    out[0] = (pt_extent_t){index * chunk, chunk, 0};
-    out[1] = (pt_extent_t){(2 * size - 1 - index) * chunk, chunk, chunk};
+    out[0] = (pt_extent_t){index * chunk, chunk, 0, chunk};
+    out[1] = (pt_extent_t){(2 * size - 1 - index) * chunk, chunk, chunk, chunk};
     return 2;
+}
+
+/* Equal shares, the last ones lacking what there is not. */
+static int padded_extents(int64_t length, int64_t granule, int index, int size,
+                          pt_extent_t *out)
+{
+    int64_t granules = (length + granule - 1) / granule;
+    int64_t share = (granules + size - 1) / size * granule;
+    int64_t first = index * share < length ? index * share : length;
+    int64_t count = length - first < share ? length - first : share;
+    *out = (pt_extent_t){first, count, 0, share};
+    return 1;
 }
 
 int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
@@ -16,6 +28,8 @@ int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part
     int64_t start = 0, local = 0;
     if (rule->kind == PT_SHARD_ZIGZAG)
         return zigzag_extents(part_length[0], index, size, out);
+    if (rule->padded)
+        return padded_extents(part_length[0], rule->granule, index, size, out);
     int cuts = rule->kind == PT_SHARD_NONE ? 1 : size;
     int cut = rule->kind == PT_SHARD_NONE ? 0 : index;
     for (int p = 0; p < parts; p++) {
@@ -23,7 +37,7 @@ int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part
         /* Fewer granules (KV heads) than ranks: neighbours share one. */
         int64_t sharers = granules < cuts ? cuts / granules : 1;
         int64_t mine = granules / (cuts / sharers) * rule->granule;
-        out[p] = (pt_extent_t){start + cut / sharers * mine, mine, local};
+        out[p] = (pt_extent_t){start + cut / sharers * mine, mine, local, mine};
         start += part_length[p];
         local += mine;
     }

@@ -32,7 +32,7 @@ static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
     int64_t shape[PT_PARAM_DIMS], along = 0;
     int extents = part_extents(units, param, extent);
     for (int e = 0; e < extents; e++)
-        along += extent[e].count;
+        along += extent[e].local_count;
     for (int d = 0; d < param->ndim; d++)
         shape[d] = d == param->shard.dim ? along : param->shape[d];
     pt_dtype_t dtype = units->options.weight_dtype;
@@ -254,12 +254,44 @@ pt_tensor_t pt_units_grad(const pt_units_t *units, int param)
     return view(units, param, units->bucket[units->place[param].bucket].grads);
 }
 
-bool pt_units_is_owner(const pt_units_t *units, int param)
+pt_holders_t pt_units_holders(const pt_units_t *units, int param, int part)
+{
+    return pt_holders_of(&units->table->params[param], part, &units->mesh->shape,
+                         units->mesh->coordinate);
+}
+
+bool pt_units_is_owner(const pt_units_t *units, int param, int part)
+{
+    return units->place[param].bucket >= 0 && pt_units_holders(units, param, part).owner;
+}
+
+/* Elements of a part in the bucket, without padding. A cut along columns has one part. */
+static pt_bucket_range_t part_range(const pt_units_t *units, int param, int part)
 {
     const pt_param_t *p = &units->table->params[param];
-    pt_axis_t tensor = p->expert ? PT_AXIS_EXPERT_TENSOR : PT_AXIS_TENSOR;
-    bool here = units->place[param].bucket >= 0;
-    return here && (p->shard.kind != PT_SHARD_NONE || axis_rank(units, tensor) == 0);
+    pt_tensor_t local = units->place[param].local;
+    int64_t row = pt_tensor_count(&local) / local.shape[0];
+    int64_t first = pt_units_part_row(units, param, part);
+    bool columns = p->shard.kind != PT_SHARD_NONE && p->shard.dim != 0;
+    int64_t rows =
+        columns ? local.shape[0] : pt_units_part_extent(units, param, part).count;
+    return (pt_bucket_range_t){units->place[param].offset + first * row, rows * row};
+}
+
+int pt_units_owned(const pt_units_t *units, int param,
+                   pt_bucket_range_t out[PT_MAX_PARTS])
+{
+    int count = 0;
+    for (int part = 0; part < units->table->params[param].parts; part++) {
+        if (!pt_units_is_owner(units, param, part))
+            continue;
+        pt_bucket_range_t range = part_range(units, param, part);
+        if (count > 0 && out[count - 1].first + out[count - 1].count == range.first)
+            out[count - 1].count += range.count;
+        else if (range.count > 0)
+            out[count++] = range;
+    }
+    return count;
 }
 
 const pt_param_t *pt_units_param(const pt_units_t *units, int param)
@@ -272,7 +304,7 @@ pt_extent_t pt_units_part_extent(const pt_units_t *units, int param, int part)
     const pt_param_t *p = &units->table->params[param];
     pt_extent_t extent[PT_MAX_PARTS];
     if (p->shard.kind == PT_SHARD_NONE)
-        return (pt_extent_t){0, p->part[part].shape[0], 0};
+        return (pt_extent_t){0, p->part[part].shape[0], 0, p->part[part].shape[0]};
     int extents = part_extents(units, p, extent);
     pt_extent_t mine = extent[extents > 1 ? part : 0];
     for (int before = 0; extents > 1 && before < part; before++)

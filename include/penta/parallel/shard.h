@@ -16,6 +16,7 @@ typedef struct pt_shard_rule {
     int dim;
     pt_axis_t axis;
     int64_t granule; /* cuts fall on multiples of this along dim (a head's width; 1) */
+    bool padded; /* PLAIN: what does not divide is padded at the end (a vocabulary), else refused */
 } pt_shard_rule_t;
 
 /* Cuts of parameters and units: starts are multiples of this many elements. */
@@ -26,9 +27,10 @@ static inline int64_t pt_round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* A run of `count` along dim starting at `first` in the global tensor, at `local_first` here. */
+/* A run of `count` along dim starting at `first` in the global tensor, at `local_first` here. It takes
+ * `local_count` here: what is beyond `count` is padding, which only allocation and products see. */
 typedef struct pt_extent {
-    int64_t first, count, local_first;
+    int64_t first, count, local_first, local_count;
 } pt_extent_t;
 
 /* Extents of rank `index` of `size` along rule.dim of a tensor with `parts` part lengths; at most

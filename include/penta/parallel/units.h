@@ -25,7 +25,7 @@
 #define PENTA_UNITS_H
 
 #include "penta/comm/mesh.h"
-#include "penta/parallel/param.h"
+#include "penta/parallel/holders.h"
 
 typedef struct pt_units_options {
     int zero;      /* stage; this version: 0 */
@@ -80,9 +80,14 @@ pt_tensor_t pt_units_local_shape(const pt_units_t *units, int param);
 /* Views of local shape; valid between need/grad_need and release/grad_done. */
 pt_tensor_t pt_units_weight(const pt_units_t *units, int param);
 pt_tensor_t pt_units_grad(const pt_units_t *units, int param);
-/* Does this rank speak for its shard of the parameter (norm, digest, file)? One rank does of those
- * that hold the same elements, its replicas of the data axis apart. */
-bool pt_units_is_owner(const pt_units_t *units, int param);
+/* Who else holds what this rank holds of a part (holders.h). */
+pt_holders_t pt_units_holders(const pt_units_t *units, int param, int part);
+/* Does this rank speak for its elements of a part (digest, file)? No when another stage holds it. */
+bool pt_units_is_owner(const pt_units_t *units, int param, int part);
+/* The elements of the parameter's bucket that this rank speaks for (norm): whole parts, neighbours
+ * together, without padding. Returns the number of ranges. */
+int pt_units_owned(const pt_units_t *units, int param,
+                   pt_bucket_range_t out[PT_MAX_PARTS]);
 const pt_param_t *pt_units_param(const pt_units_t *units, int param); /* of the table */
 /* What this rank holds of a part along the cut dimension (`first` and `count` in the part's own
  * coordinates; all of it when not cut), and the first local row of the part in the parameter. */
