@@ -10,7 +10,7 @@ seq -f 'line %g of the corpus, with some words in it' 1 4000 >corpus.txt
 base="train.steps=12 train.decay_steps=12 train.global_batch=8 train.micro_batch=1
 train.sequence=32 model.layers=2 model.hidden=32 model.ffn=64 model.heads=4 model.kv_heads=2
 model.head_dim=8 data.path=$work/corpus.txt run.dir=run checkpoint.every=4 run.eval_every=5 run.hang_timeout=0:02"
-at_once=4 # drills that run side by side: most of their time they wait
+at_once=6 # drills that run side by side: most of their time they wait
 
 field() { # KEY: of status.json
     sed -n "s/^ *\"$1\": \"\{0,1\}\(.*[^\",]\)\"\{0,1\},\{0,1\}$/\1/p" run/status.json 2>/dev/null
@@ -150,7 +150,6 @@ end_drills() {
 }
 
 reduction='(reduce-scatter of [0-9]+ bytes over dense_replicas|all-gather of [0-9]+ bytes over dense_gather), number [0-9]+ \(step 3'
-begin_drill straggles 3 1
 begin_drill hang 2 'train.setup:0:*:sleep' 'set-up' '(max|integer sum) of [0-9]+ bytes over world, number [0-9]+ \(set-up'
 begin_drill hang 3 'train.forward:1:3:stop' 'step 3, forward' "$reduction"
 begin_drill hang 4 'comm.backward:3:3:sleep' 'step 3, backward' "$reduction"
@@ -199,6 +198,8 @@ if [ "$PENTA_TEST_LEVEL" = long ]; then
     begin_drill lives 3 'checkpoint.rename:0:*:slow'
     begin_drill lives 3 'comm.save:1:4:slow'
     begin_drill lives 2 'train.forward:0:*:slow,train.backward:1:*:slow' train.steps=2 train.decay_steps=2 train.global_batch=2
+    end_drills
+    begin_drill straggles 3 1
     end_drills
     at_once=1
     begin_drill crowded 2
