@@ -39,13 +39,15 @@ static pt_status_t layout(void)
 
 static void open_rig(const pt_arch_t *arch, pt_units_options_t options, bool place)
 {
+    pt_cut_t cut;
     pt_mesh_shape_t shape = pt_mesh_shape_default();
 
     options.weight_dtype = options.grad_dtype = PT_F32;
     shape.size[PT_AXIS_DATA] = ranks.size;
     MUST(pt_mesh_shape_complete(&shape, ranks.size));
     MUST(pt_mesh_create(ranks.engine, &shape, &rig.mesh));
-    MUST(pt_param_table_create(arch, &rig.table));
+    MUST(pt_cut_create((int)arch->layers, 1, 1, &cut));
+    MUST(pt_param_table_create(arch, cut, &rig.table));
     MUST(pt_units_create(&rig.table, &rig.mesh, ranks.device, &options, &rig.units));
     for (int i = 0; i < 3; i++)
         pt_arena_init(&rig.arena[i], PT_CLASS_COMMUNICATION, PT_MEMORY_DEVICE);

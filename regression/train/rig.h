@@ -33,6 +33,7 @@ typedef struct rig_choice {
     bool narrow_grads; /* of the type of weights, where that is narrower than fp32 */
     bool cache;        /* of keys and values, for all sequences */
     int64_t merge_bytes;
+    int chunks;          /* of the model, in this order on this one rank; 0: one */
     int64_t micro_batch; /* sequences */
     uint64_t seed;
 } rig_choice_t;
@@ -48,7 +49,9 @@ typedef struct rig {
     pt_schedule_t schedule;
     pt_arena_t arena[PT_CLASS_COUNT];
     int64_t sequences, length, micro_batch;
-    double scale;          /* of the loss; 0: none */
+    double scale; /* of the loss; 0: none */
+    /* What goes from chunk to chunk, and its gradient: [positions·rows, C]; of position p what enters it. */
+    pt_tensor_t passage, gradient;
     pt_batch_view_t batch; /* of the whole step */
     pt_tensor_t norm;      /* accumulator */
 } rig_t;
@@ -152,14 +155,18 @@ __attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tenso
 
 /* ---- a model ---- */
 
+/* All F, then all B, then all W. */
 __attribute__((unused)) static void rig_split(pt_schedule_t *schedule)
 {
-    int m = schedule->micro_batches;
+    int n = 0, m = schedule->micro_batches, positions = schedule->cut->positions;
 
     for (int kind = 0; kind < 3; kind++)
         for (int i = 0; i < m; i++)
-            schedule->actions[0][kind * m + i] =
-                (pt_action_t){.kind = (pt_action_kind_t)kind, .micro_batch = i};
+            for (int p = 0; p < positions; p++)
+                schedule->actions[0][n++] = (pt_action_t){
+                    .kind = (pt_action_kind_t)kind,
+                    .position = kind == PT_ACTION_B ? positions - 1 - p : p,
+                    .micro_batch = i};
 }
 
 __attribute__((unused)) static pt_status_t rig_layout(rig_t *rig)
@@ -182,6 +189,12 @@ __attribute__((unused)) static pt_status_t rig_layout(rig_t *rig)
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "samples", PT_I64, 1, &rows,
                            &batch->sample));
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "mask", PT_U8, 1, &rows, &batch->mask));
+    int64_t passages[2] = {rig->table.cut.positions * rig->sequences * rig->length,
+                           rig->arch.hidden};
+    PT_TRY(pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "passages", rig->arch.dtype, 2,
+                           passages, &rig->passage));
+    PT_TRY(pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "gradients of passages",
+                           rig->arch.dtype, 2, passages, &rig->gradient));
     return pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "norm", PT_I64, 1, &words,
                            &rig->norm);
 }
@@ -205,6 +218,7 @@ __attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *w
 {
     int micro_batches = (int)(rig->sequences / choice->micro_batch);
     pt_schedule_facts_t facts;
+    pt_cut_t cut;
     pt_dtype_t grad =
         choice->narrow_grads ? rig->arch.dtype : pt_dtype_accumulator(rig->arch.dtype);
     pt_units_options_t units = {.overlap = true,
@@ -224,15 +238,17 @@ __attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *w
     rig->world = world;
     rig->config = config;
     rig->micro_batch = choice->micro_batch;
-    PT_TRY(pt_schedule_create(choice->gpipe ? PT_SCHEDULE_GPIPE : PT_SCHEDULE_1F1B, 1,
-                              1, micro_batches, &rig->schedule));
+    PT_TRY(pt_cut_create((int)rig->arch.layers, 1,
+                         choice->chunks > 0 ? choice->chunks : 1, &cut));
+    PT_TRY(pt_param_table_create(&rig->arch, cut, &rig->table));
+    PT_TRY(pt_schedule_create(choice->gpipe ? PT_SCHEDULE_GPIPE : PT_SCHEDULE_1F1B,
+                              &rig->table.cut, micro_batches, &rig->schedule));
     if (choice->split)
         rig_split(&rig->schedule);
     PT_TRY(pt_schedule_check(&rig->schedule, 0, &facts));
     model.fused = facts.fused;
     model.input_slots = rig->schedule.input_slots;
     model.weight_slots = rig->schedule.weight_slots;
-    PT_TRY(pt_param_table_create(&rig->arch, &rig->table));
     PT_TRY(
         pt_units_create(&rig->table, &world->mesh, world->device, &units, &rig->units));
     PT_TRY(pt_model_create(&rig->arch, &rig->table, rig->units, &world->mesh,
@@ -353,20 +369,53 @@ __attribute__((unused)) static pt_batch_view_t rig_micro_batch(const rig_run_t *
                     action->micro_batch * run->rig->micro_batch, run->rig->micro_batch);
 }
 
+/* What enters `position`, or its gradient, of the action's micro-batch; absent where the model begins or ends. */
+__attribute__((unused)) static pt_tensor_t rig_entry(const rig_t *rig, pt_tensor_t all,
+                                                     int position, int micro_batch)
+{
+    int64_t rows = rig->sequences * rig->length, part = rig->micro_batch * rig->length;
+
+    if (position == 0 || position == rig->table.cut.positions)
+        return (pt_tensor_t){0};
+    return pt_tensor_slice(all, 0, position * rows + micro_batch * part, part);
+}
+
+__attribute__((unused)) static pt_passage_t rig_passage(const rig_t *rig,
+                                                        const pt_action_t *action)
+{
+    return (pt_passage_t){
+        rig_entry(rig, rig->passage, action->position, action->micro_batch),
+        rig_entry(rig, rig->passage, action->position + 1, action->micro_batch)};
+}
+
 __attribute__((unused)) static pt_status_t rig_do_forward(void *self,
                                                           const pt_action_t *action)
 {
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
-    return pt_model_forward(run->rig->model, action, &view, run->rig->world->stream);
+    pt_passage_t passage = rig_passage(run->rig, action);
+    return pt_model_forward(run->rig->model, action, &view, &passage,
+                            run->rig->world->stream);
 }
 
 __attribute__((unused)) static pt_status_t rig_do_backward(void *self,
                                                            const pt_action_t *action)
 {
     rig_run_t *run = self;
+    rig_t *rig = run->rig;
+    pt_stream_t *stream = rig->world->stream;
     pt_batch_view_t view = rig_micro_batch(run, action);
-    return pt_model_backward(run->rig->model, action, &view, run->rig->world->stream);
+    pt_passage_t passage = rig_passage(rig, action);
+    int m = action->micro_batch;
+    pt_tensor_t gradient = rig_entry(rig, rig->gradient, action->position + 1, m);
+    pt_tensor_t left = rig_entry(rig, rig->gradient, action->position, m);
+
+    PT_TRY(pt_model_backward(rig->model, action, &view, &passage, &gradient, stream));
+    if (left.ndim == 0)
+        return PT_OK;
+    return rig->world->device->ops->copy(rig->world->device, stream, left.data,
+                                         left.memory, gradient.data, gradient.memory,
+                                         pt_tensor_bytes(&left));
 }
 
 __attribute__((unused)) static pt_status_t rig_do_weight(void *self,
@@ -374,7 +423,9 @@ __attribute__((unused)) static pt_status_t rig_do_weight(void *self,
 {
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
-    return pt_model_weight(run->rig->model, action, &view, run->rig->world->stream);
+    pt_passage_t passage = rig_passage(run->rig, action);
+    return pt_model_weight(run->rig->model, action, &view, &passage,
+                           run->rig->world->stream);
 }
 
 __attribute__((unused)) static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator,

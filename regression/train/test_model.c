@@ -1,6 +1,6 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
 /* The model's gradient against finite differences of its loss; and what must not
- * change a bit of it: recompute, split of B and W, schedule, merged units,
+ * change a bit of it: recompute, split of B and W, schedule, cut into chunks, merged units,
  * evaluations in between. */
 #include "regression/train/rig.h"
 #include "penta/base/normal.h"
@@ -82,7 +82,18 @@ static pt_status_t evaluate(rig_t *rig, int64_t sequences, double *out)
 
     view.training = false;
     PT_TRY(pt_model_clear_loss(rig->model, rig->world->stream));
-    PT_TRY(pt_model_evaluate(rig->model, &view, rig->world->stream));
+    for (int position = 0; position < rig->table.cut.positions; position++) {
+        pt_action_t action = {.kind = PT_ACTION_F, .position = position};
+        pt_passage_t passage = rig_passage(rig, &action);
+        int64_t rows = view.token.shape[0];
+
+        if (passage.in.ndim > 0)
+            passage.in = pt_tensor_slice(passage.in, 0, 0, rows);
+        if (passage.out.ndim > 0)
+            passage.out = pt_tensor_slice(passage.out, 0, 0, rows);
+        PT_TRY(
+            pt_model_forward(rig->model, &action, &view, &passage, rig->world->stream));
+    }
     return rig_sum(rig, pt_model_loss_accumulator(rig->model), out);
 }
 
@@ -124,11 +135,12 @@ static void test_choice(rig_world_t *world, const pt_arch_t *arch,
     outcome_t o;
     pt_status_t status = observe(world, arch, choice, &o);
 
-    tap_ok(status == PT_OK && same_bits(&o, reference),
-           "%s: recompute %d, %s, %s, units of %lld bytes: the same bits%s%s", name,
-           choice->recompute_every, choice->split ? "split" : "fused",
-           choice->gpipe ? "gpipe" : "1f1b", (long long)choice->merge_bytes,
-           status == PT_OK ? "" : ": ", status == PT_OK ? "" : pt_error_last()->text);
+    tap_ok(
+        status == PT_OK && same_bits(&o, reference),
+        "%s: recompute %d, %d chunks, %s, %s, units of %lld bytes: the same bits%s%s",
+        name, choice->recompute_every, choice->chunks, choice->split ? "split" : "fused",
+        choice->gpipe ? "gpipe" : "1f1b", (long long)choice->merge_bytes,
+        status == PT_OK ? "" : ": ", status == PT_OK ? "" : pt_error_last()->text);
     pt_error_clear();
     forget(&o);
 }
@@ -152,6 +164,7 @@ static void test_bits(rig_world_t *world, pt_arch_t arch, pt_dtype_t dtype,
             choice.recompute_every = every[e];
             choice.split = kind == 2;
             choice.gpipe = kind == 1;
+            choice.chunks = 1 + (2 * e + kind) % LAYERS;
             choice.merge_bytes = merge[(e + kind) % 3];
             test_choice(world, &arch, &choice, &reference, name);
         }

@@ -41,7 +41,9 @@ static pt_status_t open_world(world_t *w, int tensor, const char *const *options
         PT_TRY(pt_config_set(&w->config, options[0], options[1], "test"));
     PT_TRY(pt_config_finish(&w->config));
     PT_TRY(pt_arch_from_config(&w->config, &w->arch));
-    PT_TRY(pt_param_table_create(&w->arch, &w->table));
+    pt_cut_t cut;
+    PT_TRY(pt_cut_create((int)w->arch.layers, 1, 1, &cut));
+    PT_TRY(pt_param_table_create(&w->arch, cut, &w->table));
     PT_TRY(pt_wire_open_dry(0, tensor, &w->wire));
     PT_TRY(pt_engine_create(w->wire, &engine, &w->engine));
     PT_TRY(pt_mesh_shape_complete(&shape, tensor));

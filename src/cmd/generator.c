@@ -115,8 +115,10 @@ static pt_status_t make_model(pt_generator_t *g)
         .cache_sequences = g->texts,
         .cache_length = g->window,
     };
+    pt_cut_t cut;
 
-    PT_TRY(pt_param_table_create(&g->arch, &g->table));
+    PT_TRY(pt_cut_create((int)g->arch.layers, 1, 1, &cut));
+    PT_TRY(pt_param_table_create(&g->arch, cut, &g->table));
     PT_TRY(pt_units_create(&g->table, &g->mesh, g->device, &units, &g->units));
     return pt_model_create(&g->arch, &g->table, g->units, &g->mesh, g->device, &model,
                            &g->model);

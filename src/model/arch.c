@@ -350,12 +350,25 @@ static int count_params(const pt_arch_t *arch, int *per_layer)
     return outer;
 }
 
-pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_param_table_t *out)
+static void place_params(pt_param_table_t *table)
+{
+    const pt_cut_t *cut = &table->cut;
+
+    for (int p = 0; p < table->count; p++) {
+        pt_param_t *param = &table->params[p];
+
+        param->position = param->layer >= 0  ? pt_cut_position_of(cut, param->layer)
+                          : param->unit == 0 ? 0
+                                             : cut->positions - 1;
+        param->stage = cut->stage[param->position];
+    }
+}
+
+static pt_status_t fill_table(const pt_arch_t *arch, pt_param_table_t *out)
 {
     int64_t parameters;
     int outer, per_layer, at = 0, layers = (int)arch->layers;
 
-    *out = (pt_param_table_t){0};
     outer = count_params(arch, &per_layer);
     PT_CHECK_COMMON(
         pt_arch_parameters(arch, &parameters) &&
@@ -378,11 +391,26 @@ pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_param_table_t *out)
             fill_param(arch, role, -1, 1 + layers, &out->params[at++]);
     out->count = at;
     out->units = layers + 2;
+    place_params(out);
     return PT_OK;
+}
+
+pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_cut_t cut,
+                                  pt_param_table_t *out)
+{
+    pt_status_t status;
+
+    *out = (pt_param_table_t){.cut = cut};
+    PT_TRY_GOTO(fail, fill_table(arch, out));
+    return PT_OK;
+fail:
+    pt_param_table_destroy(out);
+    return status;
 }
 
 void pt_param_table_destroy(pt_param_table_t *table)
 {
+    pt_cut_destroy(&table->cut);
     pt_free(table->params);
     *table = (pt_param_table_t){0};
 }

@@ -43,6 +43,7 @@ typedef struct pt_block {
     int layer;                /* -1: outside the layers */
     int unit;                 /* of its parameters */
     int borrowed;             /* unit whose weights it only reads (a tied head); -1 */
+    int chunk;                /* of the model */
     int group;                /* of layers computed again together; -1: never again */
     int param[PT_ROLE_COUNT]; /* index in the table, -1: the model has none */
     pt_place_t *place;        /* [program->tensors] */
@@ -53,6 +54,12 @@ typedef struct pt_region_place {
     int64_t bytes; /* of one set */
     char *base;    /* NULL while planning */
 } pt_region_place_t;
+
+/* A run of blocks at a position of the cut. Its slots are its own; the other regions serve all chunks. */
+typedef struct pt_chunk {
+    int position, first, end; /* blocks [first, end) */
+    pt_region_place_t slot[PT_REGION_SLOT_W + 1];
+} pt_chunk_t;
 
 typedef enum pt_block_kind {
     PT_BLOCK_EMBEDDING,
@@ -75,7 +82,9 @@ struct pt_model {
     pt_program_t *program[PT_BLOCK_KINDS];
     int blocks;
     pt_block_t *block;
-    pt_region_place_t region[PT_REGIONS];
+    int chunks;
+    pt_chunk_t *chunk;
+    pt_region_place_t region[PT_REGIONS]; /* those that chunks share */
     pt_tensor_t cos, sin; /* A, [sequence, R/2]; absent: learned positions */
     void *op_workspace;   /* scratch of the ops */
     /* [layers, cached sequences, places, K·D], as attention sees them; absent: none */
@@ -96,6 +105,7 @@ struct pt_call {
     int64_t rows;
     bool last_weight; /* weight pass: the step's last of this chunk */
     bool again;       /* forward once more: its inputs are as forward left them */
+    pt_tensor_t x;    /* what came into the chunk, for its first block; else absent */
     pt_tensor_t y;    /* forward: [n,C]; absent: nobody wants it */
     pt_tensor_t dy;   /* backward: [n,C] */
 };

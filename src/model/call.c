@@ -16,6 +16,8 @@ pt_tensor_t pt_call_tensor(const pt_call_t *call, int tensor)
     }
     if (described->host != PT_ABSENT)
         return pt_call_tensor(call, described->host);
+    if (tensor == PT_TENSOR_X && call->x.ndim > 0)
+        return call->x;
     if (tensor == PT_TENSOR_Y)
         return call->y;
     if (tensor == PT_TENSOR_STREAM_GRADIENT)

@@ -65,11 +65,15 @@ static pt_status_t model_add_block(pt_model_t *model, pt_block_kind_t kind, int 
     const pt_model_options_t *options = &model->options;
     bool again = options->training && options->recompute_every >= 1 && layer >= 0;
     pt_block_t *block = &model->block[model->blocks];
+    int first_layer =
+        model->table->cut.first_layer[model->chunk[model->chunks].position];
 
     PT_TRY(model_make_program(model, kind, layer));
-    *block = (pt_block_t){.program = model->program[kind],
-                          .layer = layer,
-                          .group = again ? layer / options->recompute_every : -1};
+    *block = (pt_block_t){
+        .program = model->program[kind],
+        .layer = layer,
+        .chunk = model->chunks,
+        .group = again ? (layer - first_layer) / options->recompute_every : -1};
     for (int role = 0; role < PT_ROLE_COUNT; role++)
         block->param[role] = pt_param_find(model->table, (pt_role_t)role, layer);
     block->unit = model_unit_of(model, block, descriptions[kind].role);
@@ -81,14 +85,36 @@ static pt_status_t model_add_block(pt_model_t *model, pt_block_kind_t kind, int 
     return PT_OK;
 }
 
-static pt_status_t model_add_blocks(pt_model_t *model)
+static pt_status_t model_add_chunk(pt_model_t *model, int position)
 {
-    PT_TRY(model_add_block(model, PT_BLOCK_EMBEDDING, -1));
-    for (int layer = 0; layer < (int)model->arch->layers; layer++) {
-        PT_TRY(model_add_block(model, PT_BLOCK_ATTENTION, layer));
-        PT_TRY(model_add_block(model, PT_BLOCK_FFN, layer));
+    const pt_cut_t *cut = &model->table->cut;
+    pt_chunk_t *chunk = &model->chunk[model->chunks];
+
+    *chunk = (pt_chunk_t){.position = position, .first = model->blocks};
+    if (position == 0)
+        PT_TRY(model_add_block(model, PT_BLOCK_EMBEDDING, -1));
+    for (int l = cut->first_layer[position]; l < cut->first_layer[position + 1]; l++) {
+        PT_TRY(model_add_block(model, PT_BLOCK_ATTENTION, l));
+        PT_TRY(model_add_block(model, PT_BLOCK_FFN, l));
     }
-    return model_add_block(model, PT_BLOCK_HEAD, -1);
+    if (position == cut->positions - 1)
+        PT_TRY(model_add_block(model, PT_BLOCK_HEAD, -1));
+    chunk->end = model->blocks;
+    model->chunks++;
+    return PT_OK;
+}
+
+static pt_status_t model_add_chunks(pt_model_t *model)
+{
+    const pt_cut_t *cut = &model->table->cut;
+    int stage = model->mesh->coordinate[PT_AXIS_PIPELINE];
+
+    PT_TRY(PT_NEW("blocks", (size_t)(2 * model->arch->layers + 2), &model->block));
+    PT_TRY(PT_NEW("chunks", (size_t)cut->positions, &model->chunk));
+    for (int position = 0; position < cut->positions; position++)
+        if (cut->stage[position] == stage)
+            PT_TRY(model_add_chunk(model, position));
+    return PT_OK;
 }
 
 pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table,
@@ -100,8 +126,9 @@ pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table
     pt_model_t *model = NULL;
 
     *out = NULL;
-    PT_REQUIRE(mesh->shape.size[PT_AXIS_PIPELINE] == 1 &&
+    PT_REQUIRE(mesh->shape.size[PT_AXIS_PIPELINE] == table->cut.stages &&
                options->recompute_every >= -1);
+    PT_REQUIRE(!arch->tied || table->cut.stages == 1); /* this version */
     PT_REQUIRE(options->cache_sequences == 0 || !options->training);
     PT_TRY(PT_NEW("model", 1, &model));
     *model = (pt_model_t){.arch = arch,
@@ -121,8 +148,7 @@ pt_status_t pt_model_create(const pt_arch_t *arch, const pt_param_table_t *table
                                   "more than 64 bits can count",
                                   (long long)options->micro_batch,
                                   (long long)options->sequence));
-    PT_TRY_GOTO(fail, PT_NEW("blocks", (size_t)(2 * arch->layers + 2), &model->block));
-    PT_TRY_GOTO(fail, model_add_blocks(model));
+    PT_TRY_GOTO(fail, model_add_chunks(model));
     PT_TRY_GOTO(fail, pt_model_plan_memory(model));
     *out = model;
     return PT_OK;
@@ -138,6 +164,7 @@ void pt_model_destroy(pt_model_t *model)
     for (int b = 0; b < model->blocks; b++)
         pt_free(model->block[b].place);
     pt_free(model->block);
+    pt_free(model->chunk);
     for (int kind = 0; kind < PT_BLOCK_KINDS; kind++)
         pt_free(model->program[kind]);
     pt_free(model);

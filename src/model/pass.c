@@ -7,6 +7,8 @@ typedef struct pass {
     const pt_action_t *action;
     const pt_batch_view_t *batch;
     const pt_decode_t *decode; /* NULL: no cache */
+    pt_passage_t passage;
+    const pt_chunk_t *chunk;
     pt_stream_t *stream;
     int unit;            /* whose brackets are open; -1: none */
     int borrowed;        /* a second unit whose weights are open; -1: none */
@@ -37,7 +39,7 @@ static pt_status_t pass_enter(pass_t *pass, const pt_block_t *block, bool weight
     pass->model->where->layer = block->layer;
     pass->model->where->site = block->program->name;
     PT_TRY(pt_comm_progress(pass->model->engine));
-    if (pass->unit == block->unit)
+    if (pass->unit == block->unit && pass->weights == weights && pass->grads == grads)
         return PT_OK;
     PT_TRY(pass_leave(pass));
     if (weights)
@@ -55,14 +57,23 @@ static pt_status_t pass_enter(pass_t *pass, const pt_block_t *block, bool weight
 
 static pt_call_t pass_call(const pass_t *pass, int b)
 {
-    return (pt_call_t){.model = pass->model,
-                       .block = &pass->model->block[b],
-                       .action = pass->action,
-                       .batch = pass->batch,
-                       .decode = pass->decode,
-                       .stream = pass->stream,
-                       .rows = pass->batch->token.shape[0],
-                       .last_weight = pass->last};
+    pt_model_t *model = pass->model;
+    pt_call_t call = {.model = model,
+                      .block = &model->block[b],
+                      .action = pass->action,
+                      .batch = pass->batch,
+                      .decode = pass->decode,
+                      .stream = pass->stream,
+                      .rows = pass->batch->token.shape[0],
+                      .last_weight = pass->last};
+
+    if (b == pass->chunk->first)
+        call.x = pass->passage.in;
+    call.y = b + 1 < pass->chunk->end
+                 ? pt_model_bind(model, &model->block[b + 1], PT_TENSOR_X, pass->action,
+                                 call.rows)
+                 : pass->passage.out;
+    return call;
 }
 
 static pt_status_t run_steps(pt_call_t *call, pt_list_t list)
@@ -89,15 +100,10 @@ static bool has_weights(const pt_block_t *block)
 /* Blocks [first, end); the last one as far as `last` goes. */
 static pt_status_t run_forward(pass_t *pass, int first, int end, pt_list_t last)
 {
-    pt_model_t *model = pass->model;
-
     for (int b = first; b < end; b++) {
         pt_call_t call = pass_call(pass, b);
         bool grads = pass->batch->training && !has_weights(call.block);
 
-        if (b + 1 < model->blocks)
-            call.y = pt_model_bind(model, &model->block[b + 1], PT_TENSOR_X,
-                                   pass->action, call.rows);
         PT_TRY(pass_enter(pass, call.block, true, grads));
         PT_TRY(run_steps(&call, b + 1 < end ? PT_LIST_FORWARD : last));
     }
@@ -110,18 +116,17 @@ static pt_status_t run_again(pass_t *pass, int b)
     const pt_block_t *block = pass->model->block;
     int first = b;
 
-    while (block[first - 1].group == block[b].group)
+    while (first > pass->chunk->first && block[first - 1].group == block[b].group)
         first--;
-    PT_TRY(pass_leave(pass));
-    PT_TRY(run_forward(pass, first, b + 1, PT_LIST_AGAIN));
-    return pass_leave(pass);
+    return run_forward(pass, first, b + 1, PT_LIST_AGAIN);
 }
 
-/* Gradient brackets of a block whose weight pass is empty only say that its gradient
- * is complete. */
-static bool has_grads(const pass_t *pass, const pt_block_t *block)
+static bool ends_group(const pass_t *pass, int b)
 {
-    return has_weights(block) || pass->last;
+    const pt_block_t *block = &pass->model->block[b];
+
+    return block->group >= 0 &&
+           (b + 1 == pass->chunk->end || block[1].group != block->group);
 }
 
 static pt_status_t backward_block(pass_t *pass, int b, pt_tensor_t dy)
@@ -130,28 +135,50 @@ static pt_status_t backward_block(pass_t *pass, int b, pt_tensor_t dy)
     bool fused = pass->action->fused;
     pt_call_t call;
 
-    if (block->group >= 0 && block[1].group != block->group)
+    if (ends_group(pass, b))
         PT_TRY(run_again(pass, b));
     call = pass_call(pass, b);
     call.dy = dy;
-    PT_TRY(pass_enter(pass, block, true, fused && has_grads(pass, block)));
+    PT_TRY(pass_enter(pass, block, true, fused && has_weights(block)));
     PT_TRY(run_steps(&call, PT_LIST_BACKWARD));
     return fused ? run_steps(&call, PT_LIST_WEIGHT) : PT_OK;
 }
 
-static pt_status_t pass_begin(pass_t *pass, pt_phase_t phase)
+static const pt_chunk_t *find_chunk(const pt_model_t *model, int position)
+{
+    for (int c = 0; c < model->chunks; c++)
+        if (model->chunk[c].position == position)
+            return &model->chunk[c];
+    return NULL;
+}
+
+/* Activations enter every chunk but the first and leave every chunk but the last. */
+static bool is_passage_right(const pass_t *pass)
+{
+    int last = pass->model->table->cut.positions - 1;
+
+    return (pass->passage.in.ndim > 0) == (pass->chunk->position > 0) &&
+           (pass->passage.out.ndim > 0) == (pass->chunk->position < last);
+}
+
+static pt_status_t pass_begin(pass_t *pass, const pt_passage_t *passage,
+                              pt_phase_t phase)
 {
     pt_model_t *model = pass->model;
     int64_t rows = pass->batch->token.shape[0];
 
-    PT_REQUIRE(pass->action->chunk == 0 && rows >= 1 && rows <= model->rows);
+    pass->chunk = find_chunk(model, pass->action->position);
+    if (passage)
+        pass->passage = *passage;
+    PT_REQUIRE(pass->chunk && is_passage_right(pass));
+    PT_REQUIRE(rows >= 1 && rows <= model->rows);
     PT_REQUIRE(!pass->batch->training ||
                (model->options.training && rows == model->rows));
     PT_REQUIRE(pass->action->fused || !model->options.fused ||
                pass->action->kind == PT_ACTION_F);
     pass->unit = pass->borrowed = -1;
     model->where->phase = phase;
-    model->where->chunk = pass->action->chunk;
+    model->where->chunk = (int)(pass->chunk - model->chunk);
     model->where->micro_batch = pass->action->micro_batch;
     return PT_OK;
 }
@@ -166,47 +193,59 @@ static pt_status_t pass_end(pass_t *pass)
 }
 
 pt_status_t pt_model_forward(pt_model_t *model, const pt_action_t *action,
-                             const pt_batch_view_t *batch, pt_stream_t *stream)
+                             const pt_batch_view_t *batch, const pt_passage_t *passage,
+                             pt_stream_t *stream)
 {
-    pass_t pass = {.model = model, .action = action, .batch = batch, .stream = stream};
+    pass_t pass = {.model = model,
+                   .action = action,
+                   .batch = batch,
+                   .stream = stream,
+                   .last = action->last};
 
-    PT_TRY(pass_begin(&pass, PT_PHASE_FORWARD));
-    PT_TRY(run_forward(&pass, 0, model->blocks, PT_LIST_FORWARD));
+    PT_TRY(pass_begin(&pass, passage,
+                      batch->training ? PT_PHASE_FORWARD : PT_PHASE_EVALUATE));
+    PT_TRY(run_forward(&pass, pass.chunk->first, pass.chunk->end, PT_LIST_FORWARD));
     return pass_end(&pass);
 }
 
 pt_status_t pt_model_backward(pt_model_t *model, const pt_action_t *action,
-                              const pt_batch_view_t *batch, pt_stream_t *stream)
+                              const pt_batch_view_t *batch, const pt_passage_t *passage,
+                              pt_tensor_t *gradient, pt_stream_t *stream)
 {
     pass_t pass = {.model = model,
                    .action = action,
                    .batch = batch,
                    .stream = stream,
-                   .last = action->fused && action->last_weight};
+                   .last = action->fused && action->last};
 
-    PT_TRY(pass_begin(&pass, PT_PHASE_BACKWARD));
-    pt_tensor_t dy =
-        pt_head_gradient(model, &model->block[model->blocks - 1], action, model->rows);
-    for (int b = model->blocks - 1; b >= 0; b--)
-        PT_TRY(backward_block(&pass, b, dy));
+    PT_TRY(pass_begin(&pass, passage, PT_PHASE_BACKWARD));
+    if (action->position == model->table->cut.positions - 1)
+        *gradient = pt_head_gradient(model, &model->block[pass.chunk->end - 1], action,
+                                     model->rows);
+    PT_REQUIRE(gradient->ndim > 0);
+    for (int b = pass.chunk->end - 1; b >= pass.chunk->first; b--)
+        PT_TRY(backward_block(&pass, b, *gradient));
     return pass_end(&pass);
 }
 
 pt_status_t pt_model_weight(pt_model_t *model, const pt_action_t *action,
-                            const pt_batch_view_t *batch, pt_stream_t *stream)
+                            const pt_batch_view_t *batch, const pt_passage_t *passage,
+                            pt_stream_t *stream)
 {
     pass_t pass = {.model = model,
                    .action = action,
                    .batch = batch,
                    .stream = stream,
-                   .last = action->last_weight};
+                   .last = action->last};
 
     PT_REQUIRE(!model->options.fused);
-    PT_TRY(pass_begin(&pass, PT_PHASE_WEIGHT_GRADIENT));
-    for (int b = model->blocks - 1; b >= 0; b--) {
+    PT_TRY(pass_begin(&pass, passage, PT_PHASE_WEIGHT_GRADIENT));
+    for (int b = pass.chunk->end - 1; b >= pass.chunk->first; b--) {
         pt_call_t call = pass_call(&pass, b);
 
-        PT_TRY(pass_enter(&pass, call.block, false, has_grads(&pass, call.block)));
+        if (!has_weights(call.block))
+            continue;
+        PT_TRY(pass_enter(&pass, call.block, false, true));
         PT_TRY(run_steps(&call, PT_LIST_WEIGHT));
     }
     return pass_end(&pass);
@@ -219,12 +258,8 @@ static const pt_action_t alone = {.kind = PT_ACTION_F};
 pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
                               pt_stream_t *stream)
 {
-    pass_t pass = {.model = model, .action = &alone, .batch = batch, .stream = stream};
-
     PT_REQUIRE(!batch->training);
-    PT_TRY(pass_begin(&pass, PT_PHASE_EVALUATE));
-    PT_TRY(run_forward(&pass, 0, model->blocks, PT_LIST_FORWARD));
-    return pass_end(&pass);
+    return pt_model_forward(model, &alone, batch, NULL, stream);
 }
 
 static pt_status_t logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits)
@@ -235,7 +270,7 @@ static pt_status_t logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits
     PT_REQUIRE(!batch->training && first_row >= 0 && logits.ndim == 2 &&
                logits.shape[0] <= batch->token.shape[0] - first_row &&
                logits.shape[1] == pass->model->arch->vocab);
-    PT_TRY(pass_begin(pass, PT_PHASE_EVALUATE));
+    PT_TRY(pass_begin(pass, NULL, PT_PHASE_EVALUATE));
     PT_TRY(run_forward(pass, 0, head, PT_LIST_FORWARD));
     pt_call_t call = pass_call(pass, head);
     PT_TRY(pass_enter(pass, call.block, true, false));

@@ -1,9 +1,19 @@
 /* Where the tensors of blocks live. The rules are drawn in block.h. */
 #include "src/model/block.h"
 
+static const pt_chunk_t *chunk_of(const pt_model_t *model, const pt_block_t *block)
+{
+    return &model->chunk[block->chunk];
+}
+
+static bool starts_chunk(const pt_model_t *model, const pt_block_t *block)
+{
+    return block == &model->block[chunk_of(model, block)->first];
+}
+
 static bool starts_group(const pt_model_t *model, const pt_block_t *block)
 {
-    return block == model->block || block[-1].group != block->group;
+    return starts_chunk(model, block) || block[-1].group != block->group;
 }
 
 static bool is_used_in(unsigned passes, pt_pass_t pass)
@@ -46,8 +56,13 @@ static pt_region_t region_of(const pt_model_t *model, const pt_block_t *block, i
     return for_weight ? PT_REGION_SLOT_W : PT_REGION_SLOT_B;
 }
 
-static bool has_place(const pt_block_tensor_t *tensor, int index)
+/* What comes into a chunk lies where it was received. */
+static bool has_place(const pt_model_t *model, const pt_block_t *block, int index)
 {
+    const pt_block_tensor_t *tensor = &block->program->tensor[index];
+
+    if (index == PT_TENSOR_X && starts_chunk(model, block))
+        return false;
     return index != PT_TENSOR_Y && index != PT_TENSOR_STREAM_GRADIENT &&
            tensor->host == PT_ABSENT && (tensor->read | tensor->written) != 0;
 }
@@ -67,7 +82,7 @@ static pt_status_t place_block(pt_model_t *model, pt_block_t *block, pt_arena_t 
         pt_tensor_t unused;
 
         block->place[i].offset = -1;
-        if (!has_place(tensor, i))
+        if (!has_place(model, block, i))
             continue;
         block->place[i].region = region_of(model, block, i);
         pt_arena_t *region = &count[block->place[i].region];
@@ -82,17 +97,25 @@ static pt_status_t place_block(pt_model_t *model, pt_block_t *block, pt_arena_t 
     return PT_OK;
 }
 
+/* The regions that chunks share are as large as one of them needs. */
 pt_status_t pt_model_plan_memory(pt_model_t *model)
 {
-    pt_arena_t count[PT_REGIONS];
+    for (int c = 0; c < model->chunks; c++) {
+        pt_chunk_t *chunk = &model->chunk[c];
+        pt_arena_t count[PT_REGIONS];
 
-    for (int r = 0; r < PT_REGIONS; r++)
-        pt_arena_init(&count[r], PT_CLASS_ACTIVATIONS, PT_MEMORY_DEVICE);
-    for (int b = 0; b < model->blocks; b++)
-        PT_TRY(place_block(model, &model->block[b], count));
-    /* So that slots follow each other without gaps. */
-    for (int r = 0; r < PT_REGIONS; r++)
-        model->region[r].bytes = pt_round_up(count[r].peak, PT_ARENA_ALIGN);
+        for (int r = 0; r < PT_REGIONS; r++)
+            pt_arena_init(&count[r], PT_CLASS_ACTIVATIONS, PT_MEMORY_DEVICE);
+        for (int b = chunk->first; b < chunk->end; b++)
+            PT_TRY(place_block(model, &model->block[b], count));
+        /* So that slots follow each other without gaps. */
+        for (int r = 0; r < PT_REGIONS; r++) {
+            pt_region_place_t *region =
+                r <= PT_REGION_SLOT_W ? &chunk->slot[r] : &model->region[r];
+            int64_t bytes = pt_round_up(count[r].peak, PT_ARENA_ALIGN);
+            region->bytes = bytes > region->bytes ? bytes : region->bytes;
+        }
+    }
     return PT_OK;
 }
 
@@ -116,13 +139,16 @@ pt_status_t pt_model_take_memory(pt_model_t *model, pt_arena_t *activations,
     const pt_model_options_t *options = &model->options;
     pt_region_place_t *region = model->region;
 
-    if (options->training) {
-        PT_TRY(take(activations, "slots, B part", options->input_slots[0],
-                    &region[PT_REGION_SLOT_B]));
-        PT_TRY(take(activations, "slots, W part", options->weight_slots[0],
-                    &region[PT_REGION_SLOT_W]));
-        PT_TRY(take(activations, "layers computed again", 1, &region[PT_REGION_GROUP]));
+    for (int c = 0; c < model->chunks && options->training; c++) {
+        pt_chunk_t *chunk = &model->chunk[c];
+
+        PT_TRY(take(activations, "slots, B part", options->input_slots[chunk->position],
+                    &chunk->slot[PT_REGION_SLOT_B]));
+        PT_TRY(take(activations, "slots, W part", options->weight_slots[chunk->position],
+                    &chunk->slot[PT_REGION_SLOT_W]));
     }
+    if (options->training)
+        PT_TRY(take(activations, "layers computed again", 1, &region[PT_REGION_GROUP]));
     PT_TRY(take(workspace, "residual stream", 1, &region[PT_REGION_STREAM]));
     return take(workspace, "work of a block", 1, &region[PT_REGION_SCRATCH]);
 }
@@ -132,7 +158,9 @@ pt_tensor_t pt_model_bind(const pt_model_t *model, const pt_block_t *block, int 
 {
     const pt_block_tensor_t *described = &block->program->tensor[tensor];
     const pt_place_t *place = &block->place[tensor];
-    const pt_region_place_t *region = &model->region[place->region];
+    const pt_region_place_t *region = place->region <= PT_REGION_SLOT_W
+                                          ? &chunk_of(model, block)->slot[place->region]
+                                          : &model->region[place->region];
     pt_tensor_t x = described->shape;
     int64_t slot = place->region == PT_REGION_SLOT_B   ? action->input_slot
                    : place->region == PT_REGION_SLOT_W ? action->weight_slot

@@ -23,7 +23,6 @@ static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
                                 pt_phase_t phase)
 {
     t->where.phase = phase;
-    t->where.chunk = action->chunk;
     t->where.micro_batch = action->micro_batch;
     pt_train_tick(t);
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
@@ -36,7 +35,7 @@ static pt_status_t forward(void *self, const pt_action_t *action)
     pt_batch_view_t batch = batch_of(t, action);
     PT_TRY(start_action(t, action, PT_PHASE_FORWARD));
     (void)pt_fault("train.forward");
-    return pt_model_forward(t->model, action, &batch, t->stream);
+    return pt_model_forward(t->model, action, &batch, NULL, t->stream);
 }
 
 static pt_status_t backward(void *self, const pt_action_t *action)
@@ -45,7 +44,8 @@ static pt_status_t backward(void *self, const pt_action_t *action)
     pt_batch_view_t batch = batch_of(t, action);
     PT_TRY(start_action(t, action, PT_PHASE_BACKWARD));
     (void)pt_fault("train.backward");
-    return pt_model_backward(t->model, action, &batch, t->stream);
+    pt_tensor_t gradient;
+    return pt_model_backward(t->model, action, &batch, NULL, &gradient, t->stream);
 }
 
 static pt_status_t weight(void *self, const pt_action_t *action)
@@ -53,7 +53,7 @@ static pt_status_t weight(void *self, const pt_action_t *action)
     pt_trainer_t *t = self;
     pt_batch_view_t batch = batch_of(t, action);
     PT_TRY(start_action(t, action, PT_PHASE_WEIGHT_GRADIENT));
-    return pt_model_weight(t->model, action, &batch, t->stream);
+    return pt_model_weight(t->model, action, &batch, NULL, t->stream);
 }
 
 /* ---- parts of a step ------------------------------------------------------------------------------ */

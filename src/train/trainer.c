@@ -105,9 +105,8 @@ static pt_status_t make_schedule(pt_trainer_t *t)
                     "%d: raise train.micro_batch or the number of ranks",
                     (long long)t->config->train.global_batch, (long long)micro_batches,
                     PT_MAX_MICRO_BATCHES);
-    int stages = t->mesh.shape.size[PT_AXIS_PIPELINE];
-    PT_TRY(pt_schedule_create((pt_schedule_kind_t)t->config->parallel.schedule, stages,
-                              1, (int)micro_batches, &t->schedule));
+    PT_TRY(pt_schedule_create((pt_schedule_kind_t)t->config->parallel.schedule,
+                              &t->table.cut, (int)micro_batches, &t->schedule));
     return pt_schedule_check(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE],
                              &t->facts);
 }
@@ -318,6 +317,14 @@ static pt_status_t place_local(pt_trainer_t *t)
     return fill(t);
 }
 
+static pt_status_t make_table(pt_trainer_t *t)
+{
+    pt_cut_t cut;
+    PT_TRY(
+        pt_cut_create((int)t->arch.layers, (int)t->config->parallel.pipeline, 1, &cut));
+    return pt_param_table_create(&t->arch, cut, &t->table);
+}
+
 pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
                                pt_trainer_kind_t kind, pt_trainer_t *out)
 {
@@ -327,7 +334,7 @@ pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &out->arch));
     PT_TRY_GOTO(fail, start_scale(out));
-    PT_TRY_GOTO(fail, pt_param_table_create(&out->arch, &out->table));
+    PT_TRY_GOTO(fail, make_table(out));
     PT_TRY_GOTO(fail, open_machine(out, wire, kind != PT_TRAINER_RUN));
     choose_loading(out);
     status = make_local(out, kind);

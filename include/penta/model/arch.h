@@ -23,8 +23,10 @@ typedef struct pt_arch {
 pt_status_t pt_arch_from_config(const pt_config_t *config,
                                 pt_arch_t *out); /* Common: CONFIG */
 
-/* Local. Fails: MEMORY; CONFIG (common) when sizes overflow int64. Caller destroys. */
-pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_param_table_t *out);
+/* Takes `cut` over, also when it fails. Local. Fails: MEMORY; CONFIG (common) when sizes overflow int64.
+ * Caller destroys. */
+pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_cut_t cut,
+                                  pt_param_table_t *out);
 void pt_param_table_destroy(pt_param_table_t *table);
 /* Index of the parameter, -1 when the model has none. */
 int pt_param_find(const pt_param_table_t *table, pt_role_t role, int layer);

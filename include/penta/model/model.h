@@ -2,7 +2,7 @@
  * parallel (units.h, later tensor, context, expert) for what other ranks hold.
  *
  * A model is a list of blocks: embedding, then attention and ffn of each layer, then the head. A
- * pipeline stage holds one or more chunks, each a run of blocks. Activations live in slots, one
+ * pipeline stage holds one or more chunks, each a run of blocks with memory of its own. Activations live in slots, one
  * per micro-batch in flight (their number is the schedule's peak), with two parts:
  *   the B part, freed by the backward-input pass (what dx needs), and
  *   the W part, kept until backward-weight (inputs of linear layers and their output gradients).
@@ -28,7 +28,7 @@ typedef struct pt_model_options {
     int64_t micro_batch, sequence; /* local sizes: rows = micro_batch·sequence */
     int recompute_every;           /* 0 none, -1 selective, K >= 1 */
     const int *input_slots,
-        *weight_slots; /* per chunk, as pt_schedule_t has them; borrowed */
+        *weight_slots; /* by position, as pt_schedule_t has them; borrowed */
     bool fused; /* every W follows its B at once: output gradients are shared by layers */
     bool training;     /* false: only evaluation and logits, nothing is kept */
     uint64_t seed;     /* dropout */
@@ -55,23 +55,34 @@ pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream);
 pt_status_t pt_model_init_bucket(pt_model_t *model, int bucket, pt_tensor_t into,
                                  uint64_t seed, pt_stream_t *stream);
 
-/* The three passes of an action (chunk, micro-batch, slots). The log context's `where` is kept current
+/* What goes over the borders of a chunk: [n,C] on the device; absent where the model begins or ends. */
+typedef struct pt_passage {
+    pt_tensor_t in, out;
+} pt_passage_t;
+
+/* The three passes of an action (position, micro-batch, slots). The log context's `where` is kept current
  * and progress is made between GEMMs. Collective over the axes that share the chunk; begin order
- * is the same on all their ranks. backward with action->fused does the W too, layer by layer, and
- * tells units of each finished gradient; weight does it for the others. */
+ * is the same on all their ranks.
+ * forward reads `in`, which must stay until the backward pass has ended, and writes `out`. backward turns
+ * `gradient`, that of what left, into that of what came in, in place; at the last position, where nothing left, it
+ * is absent, and the result lies in the action's input slot. With action->fused it does the W too, layer by
+ * layer, and tells units of each finished gradient; weight does it for the others. NULL: nothing passes. */
 pt_status_t pt_model_forward(pt_model_t *model, const pt_action_t *action,
-                             const pt_batch_view_t *batch, pt_stream_t *stream);
+                             const pt_batch_view_t *batch, const pt_passage_t *passage,
+                             pt_stream_t *stream);
 pt_status_t pt_model_backward(pt_model_t *model, const pt_action_t *action,
-                              const pt_batch_view_t *batch, pt_stream_t *stream);
+                              const pt_batch_view_t *batch, const pt_passage_t *passage,
+                              pt_tensor_t *gradient, pt_stream_t *stream);
 pt_status_t pt_model_weight(pt_model_t *model, const pt_action_t *action,
-                            const pt_batch_view_t *batch, pt_stream_t *stream);
+                            const pt_batch_view_t *batch, const pt_passage_t *passage,
+                            pt_stream_t *stream);
 
 /* Exact sum of losses since the last clear: device int64 [PT_SUM_WORDS]. Added to on one rank of those
  * that share a loss (tensor coordinate 0 of the last stage), so the world's sum is the loss. */
 pt_tensor_t pt_model_loss_accumulator(pt_model_t *model);
 pt_status_t pt_model_clear_loss(pt_model_t *model, pt_stream_t *stream);
 
-/* Forward only, all chunks of a one-stage model: losses into the accumulator. For validation; any
+/* Forward only, of a model in one chunk: losses into the accumulator. For validation; any
  * number of rows up to micro_batch·sequence. */
 pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
                               pt_stream_t *stream);

@@ -8,6 +8,7 @@
 #ifndef PENTA_PARAM_H
 #define PENTA_PARAM_H
 
+#include "penta/parallel/cut.h"
 #include "penta/parallel/shard.h"
 
 typedef enum pt_role {
@@ -64,8 +65,8 @@ typedef struct pt_param {
     pt_spread_t
         grad; /* what backward leaves on the shard's axis when not sharded: PT_PARTIAL_SUM for norms
                        * of heads, and for norms of rows under sequence parallelism */
-    bool expert;      /* replicated over the expert groups instead of the dense ones */
-    int stage, chunk; /* who holds it, by the pipeline cut */
+    bool expert; /* replicated over the expert groups instead of the dense ones */
+    int position, stage; /* who holds it, by the pipeline cut */
     int unit; /* embedding 0, layer l: 1 + l, head: 1 + L; experts get their own */
     int parts;
     pt_part_t part[PT_MAX_PARTS];
@@ -74,6 +75,7 @@ typedef struct pt_param {
 typedef struct pt_param_table {
     int count, units;
     pt_param_t *params; /* ascending unit; owned */
+    pt_cut_t cut;       /* over stages; owned */
 } pt_param_table_t;
 
 #endif

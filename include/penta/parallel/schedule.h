@@ -5,27 +5,28 @@
 #ifndef PENTA_SCHEDULE_H
 #define PENTA_SCHEDULE_H
 
-#include "penta/base/status.h"
+#include "penta/parallel/cut.h"
 #include <stdbool.h>
 
 typedef enum pt_action_kind { PT_ACTION_F, PT_ACTION_B, PT_ACTION_W } pt_action_kind_t;
 
 typedef struct pt_action {
     pt_action_kind_t kind;
-    int chunk;       /* model chunk of this stage */
+    int position;    /* of the cut, one of this stage's */
     int micro_batch; /* 0 … micro_batches-1 */
     /* Filled by pt_schedule_check: */
-    int input_slot;   /* of the chunk's activations that dx needs: held from F to B */
-    int weight_slot;  /* of what dW needs: held from F to W; lowest free ones first */
-    bool fused;       /* B and W: the W of this B follows at once, one pass does both */
-    bool last_weight; /* W (and a fused B): no W of this chunk follows in the step */
+    int input_slot;  /* of the chunk's activations that dx needs: held from F to B */
+    int weight_slot; /* of what dW needs: held from F to W; lowest free ones first */
+    bool fused;      /* B and W: the W of this B follows at once, one pass does both */
+    bool last;       /* F, W and a fused B: none of its kind follows at this position */
 } pt_action_t;
 
 typedef struct pt_schedule {
-    int stages, chunks, micro_batches;
+    const pt_cut_t *cut; /* borrowed */
+    int micro_batches;
     int *count;            /* actions of each stage; owned */
     pt_action_t **actions; /* [stage][count]; owned */
-    /* Filled by pt_schedule_check for its stage, per chunk: slots in use at once, at most. */
+    /* Filled by pt_schedule_check for its stage, per position: slots in use at once, at most. */
     int *input_slots, *weight_slots;
 } pt_schedule_t;
 
@@ -35,14 +36,14 @@ typedef enum pt_schedule_kind {
     PT_SCHEDULE_GPIPE
 } pt_schedule_kind_t;
 
-/* Local. This version: one chunk a stage. Caller destroys. */
-pt_status_t pt_schedule_create(pt_schedule_kind_t kind, int stages, int chunks,
+/* Local. This version: several stages of one chunk, or one stage of several. Caller destroys. */
+pt_status_t pt_schedule_create(pt_schedule_kind_t kind, const pt_cut_t *cut,
                                int micro_batches, pt_schedule_t *out);
 void pt_schedule_destroy(pt_schedule_t *schedule);
 
 typedef struct pt_schedule_facts {
     bool fused; /* every B is followed at once by its own W: output gradients need not be kept */
-    bool ascending; /* W of each chunk and F of the last come in ascending micro-batch order (R2) */
+    bool ascending; /* W of each chunk and F of the last position come in ascending micro-batch order (R2) */
 } pt_schedule_facts_t;
 
 /* Every F, B, W exactly once, in dependency order, and no stage waits for ever (sends are begun, never
