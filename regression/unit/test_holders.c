@@ -46,6 +46,7 @@ static bool open_world(world_t *w, int tensor, int data, int rank)
                                 .grad_dtype = PT_F32,
                                 .wire_dtype = PT_F32};
     pt_mesh_shape_t shape = pt_mesh_shape_default();
+    pt_cut_t cut;
 
     memset(w, 0, sizeof *w);
     shape.size[PT_AXIS_TENSOR] = tensor, shape.size[PT_AXIS_DATA] = data;
@@ -53,7 +54,8 @@ static bool open_world(world_t *w, int tensor, int data, int rank)
            pt_wire_open_dry(rank, tensor * data, &w->wire) == PT_OK &&
            pt_engine_create(w->wire, &engine, &w->engine) == PT_OK &&
            pt_mesh_create(w->engine, &shape, &w->mesh) == PT_OK &&
-           pt_param_table_create(&arch, &w->table) == PT_OK &&
+           pt_cut_create((int)arch.layers, 1, 1, &cut) == PT_OK &&
+           pt_param_table_create(&arch, cut, &w->table) == PT_OK &&
            pt_units_create(&w->table, &w->mesh, NULL, &units, &w->units) == PT_OK;
 }
 
