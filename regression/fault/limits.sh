@@ -150,9 +150,9 @@ rm -rf run
 tap_ok "stack: 64 KiB, threads" within -s 64 penta train $base run.threads=2
 rm -rf run
 # shellcheck disable=SC2086
-tap_ok "stack: raised, where that is allowed" within -Ss 16 penta train $base
+tap_ok "stack: raised, where that is allowed" within -Ss 24 penta train $base
 rm -rf run
-for value in 16 32 48; do
+for value in 24 32 48; do
     # shellcheck disable=SC2086
     tap_fails "stack: $value KiB is refused" 2 within -s $value penta train $base
     tap_ok "stack: $value KiB, one message" one_error "ulimit -s"
