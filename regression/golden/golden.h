@@ -3,7 +3,7 @@
 #define PT_REGRESSION_GOLDEN_H
 
 #include "regression/tap.h"
-#include "regression/train/rig.h"
+#include "regression/train/rig_step.h"
 
 #include <hdf5.h>
 #include <mpi.h>

@@ -1,7 +1,7 @@
 /* TEST np=1 backend=cpu,shadow timeout=100 */
 /* Linear layers large enough to be cut into several GEMM calls, against fp64 dot
  * products. */
-#include "regression/train/rig.h"
+#include "regression/train/rig_step.h"
 #include "src/model/block.h"
 
 typedef struct product {

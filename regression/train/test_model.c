@@ -2,7 +2,7 @@
 /* The model's gradient against finite differences of its loss; and what must not
  * change a bit of it: recompute, split of B and W, schedule, cut into chunks, merged units,
  * evaluations in between. */
-#include "regression/train/rig.h"
+#include "regression/train/rig_step.h"
 #include "penta/base/normal.h"
 
 enum { SEQUENCES = 4, LENGTH = 20, ROWS = SEQUENCES * LENGTH, LAYERS = 5, VOCAB = 70 };
