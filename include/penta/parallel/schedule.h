@@ -23,6 +23,7 @@ typedef struct pt_action {
 
 typedef struct pt_schedule {
     const pt_cut_t *cut; /* borrowed */
+    int stages; /* of the cut, which may be gone when the schedule is destroyed */
     int micro_batches;
     int *count;            /* actions of each stage; owned */
     pt_action_t **actions; /* [stage][count]; owned */

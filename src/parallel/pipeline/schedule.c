@@ -39,7 +39,8 @@ pt_status_t pt_schedule_create(pt_schedule_kind_t kind, const pt_cut_t *cut,
 {
     pt_status_t status;
     int stages = cut->stages, positions = cut->positions;
-    *out = (pt_schedule_t){.cut = cut, .micro_batches = micro_batches};
+    *out =
+        (pt_schedule_t){.cut = cut, .stages = stages, .micro_batches = micro_batches};
     PT_REQUIRE((stages == 1 || positions == stages) && micro_batches >= 1);
     PT_TRY_GOTO(fail, PT_NEW("schedule counts", stages, &out->count));
     PT_TRY_GOTO(fail, PT_NEW("schedule lists", stages, &out->actions));
@@ -60,7 +61,7 @@ fail:
 
 void pt_schedule_destroy(pt_schedule_t *schedule)
 {
-    for (int s = 0; schedule->actions && s < schedule->cut->stages; s++)
+    for (int s = 0; schedule->actions && s < schedule->stages; s++)
         pt_free(schedule->actions[s]);
     pt_free(schedule->actions);
     pt_free(schedule->weight_slots);
