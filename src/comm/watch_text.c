@@ -68,6 +68,16 @@ static void watch_add_operation(pt_text_t *text, const watch_view_t *view,
         pt_text_add(text, ", number %lld", (long long)record->sequence);
 }
 
+/* The operation, and where in the run it was begun. */
+static void watch_add_begun(pt_text_t *text, const watch_view_t *view,
+                            const watch_record_t *record)
+{
+    watch_add_operation(text, view, record);
+    pt_text_add(text, " (");
+    watch_add_place(text, &record->where);
+    pt_text_add(text, ")");
+}
+
 /* Why it does not move, as far as the system knows. */
 static void watch_add_state(pt_text_t *text, const watch_view_t *view)
 {
@@ -95,16 +105,11 @@ static void watch_describe_difference(pt_text_t *text, const watch_view_t *a,
         text, "the ranks have begun different collectives, a defect of the program: ");
     watch_add_rank(text, a);
     pt_text_add(text, " began ");
-    watch_add_operation(text, a, &verdict->at_a);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_a.where);
-    pt_text_add(text, "), where ");
+    watch_add_begun(text, a, &verdict->at_a);
+    pt_text_add(text, ", where ");
     watch_add_rank(text, b);
     pt_text_add(text, " began ");
-    watch_add_operation(text, b, &verdict->at_b);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_b.where);
-    pt_text_add(text, ")");
+    watch_add_begun(text, b, &verdict->at_b);
 }
 
 /* It went on alone, and noticed. */
@@ -117,10 +122,8 @@ static void watch_describe_omission(pt_text_t *text, const watch_view_t *views,
         text, "the ranks have begun different collectives, a defect of the program: ");
     watch_add_rank(text, &views[verdict->a]);
     pt_text_add(text, " left out ");
-    watch_add_operation(text, b, &verdict->at_b);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_b.where);
-    pt_text_add(text, "), in which rank %d waits", b->rank);
+    watch_add_begun(text, b, &verdict->at_b);
+    pt_text_add(text, ", in which rank %d waits", b->rank);
 }
 
 static void watch_describe_cycle(pt_text_t *text, const watch_view_t *a,
@@ -131,16 +134,11 @@ static void watch_describe_cycle(pt_text_t *text, const watch_view_t *a,
                       "program: ");
     watch_add_rank(text, a);
     pt_text_add(text, " waits in ");
-    watch_add_operation(text, a, &verdict->at_a);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_a.where);
-    pt_text_add(text, ") for ");
+    watch_add_begun(text, a, &verdict->at_a);
+    pt_text_add(text, " for ");
     watch_add_rank(text, b);
     pt_text_add(text, ", which waits in ");
-    watch_add_operation(text, b, &verdict->at_b);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_b.where);
-    pt_text_add(text, ")");
+    watch_add_begun(text, b, &verdict->at_b);
 }
 
 static void watch_describe_waiting(pt_text_t *text, const watch_view_t *views,
@@ -158,10 +156,8 @@ static void watch_describe_waiting(pt_text_t *text, const watch_view_t *views,
     else
         pt_text_add(text, "%d ranks (%d and others) wait", verdict->waiting, b->rank);
     pt_text_add(text, " for it in ");
-    watch_add_operation(text, b, &verdict->at_b);
-    pt_text_add(text, " (");
-    watch_add_place(text, &verdict->at_b.where);
-    pt_text_add(text, "), which it has %sbegun", verdict->begun ? "" : "not ");
+    watch_add_begun(text, b, &verdict->at_b);
+    pt_text_add(text, ", which it has %sbegun", verdict->begun ? "" : "not ");
 }
 
 static void watch_describe_root(pt_text_t *text, const watch_view_t *views,
