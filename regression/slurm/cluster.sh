@@ -4,18 +4,7 @@
 # The scenarios run side by side. At its first start rank 0 sleeps a second in each step, so that little work
 # lasts until it is disturbed.
 . "$PENTA_SRCDIR/regression/tap.sh"
-
-SANDBOX_DIR=$(mktemp -d /tmp/penta-slurm.XXXXXX) || exit 1
-export SANDBOX_DIR
-sandbox() { timeout 100 bash "$PENTA_SRCDIR/regression/slurm/sandbox.sh" "$@"; }
-sandbox start 3 >start.log 2>&1
-status=$?
-if [ $status -ne 0 ]; then
-    rm -rf "$SANDBOX_DIR"
-    tap_skip_all "no Slurm here: $(tail -n 1 start.log)"
-fi
-trap 'sandbox stop; rm -rf "$SANDBOX_DIR"' EXIT
-eval "$(sandbox env)"
+. "$PENTA_SRCDIR/regression/slurm/hosts.sh"
 
 export PENTA_HOME=$PENTA_SRCDIR BACKOFF=0 PAUSE=1
 scripts=$PENTA_HOME/jobs/slurm

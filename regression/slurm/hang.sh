@@ -2,18 +2,7 @@
 # Hangs over the three hosts of a real Slurm (sandbox.sh): the rank is named, also when all ranks of its host are stopped;
 # status.json says 6, and no process is left.
 . "$PENTA_SRCDIR/regression/tap.sh"
-
-SANDBOX_DIR=$(mktemp -d /tmp/penta-slurm.XXXXXX) || exit 1
-export SANDBOX_DIR
-sandbox() { timeout 100 bash "$PENTA_SRCDIR/regression/slurm/sandbox.sh" "$@"; }
-sandbox start 3 >start.log 2>&1
-status=$?
-if [ $status -ne 0 ]; then
-    rm -rf "$SANDBOX_DIR"
-    tap_skip_all "no Slurm here: $(tail -n 1 start.log)"
-fi
-trap 'sandbox stop; rm -rf "$SANDBOX_DIR"' EXIT
-eval "$(sandbox env)"
+. "$PENTA_SRCDIR/regression/slurm/hosts.sh"
 
 seq -f 'line %g of a small corpus with a few words' 1 700 >corpus.txt
 base="train.steps=12 train.decay_steps=12 train.global_batch=6 train.micro_batch=1
