@@ -32,11 +32,11 @@ static pt_status_t model_make_program(pt_model_t *model, pt_block_kind_t kind, i
                                     .training = options->training,
                                     .fused = options->fused,
                                     .selective = options->recompute_every < 0};
-    const pt_block_t *before = &model->block[model->blocks - 1];
     pt_program_t **program = &model->program[kind];
 
     if (model->blocks > 0)
-        memcpy(context.x, before->program->tensor[PT_TENSOR_Y].shape.dist,
+        memcpy(context.x,
+               model->block[model->blocks - 1].program->tensor[PT_TENSOR_Y].shape.dist,
                sizeof context.x);
     if (!*program) {
         PT_TRY(PT_NEW("program of a block", 1, program));

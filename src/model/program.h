@@ -218,9 +218,6 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
 
 /* ---- kinds: nodes/ ---- */
 
-extern const pt_node_kind_t pt_norm_node, pt_head_norm_node, pt_linear_node,
-    pt_rotary_node, pt_attend_node, pt_activate_node, pt_residual_node;
-
 /* x -> y = norm(x), with the weights of `weight`, and of `bias` where the model has it. */
 void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias);
 /* The RMS norm of each head of the view x. */

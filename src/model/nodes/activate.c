@@ -32,7 +32,7 @@ static pt_status_t bias_weight(const pt_call_t *call, const pt_node_t *node)
     return pt_bias_weight(call, pt_call_operand(call, node, PT_DX), node->role[0]);
 }
 
-const pt_node_kind_t pt_activate_node = {
+static const pt_node_kind_t activate_node = {
     .name = "activate",
     .pass = {{PT_USE(X), PT_USE(X) | PT_USE(Y), activate_forward, NULL},
              {PT_USE(X) | PT_USE(DY), PT_USE(DX), activate_input, NULL},
@@ -41,7 +41,7 @@ const pt_node_kind_t pt_activate_node = {
 
 void pt_add_activate(pt_program_t *program, int x, int y, pt_role_t bias)
 {
-    pt_node_t node = pt_node_of(&pt_activate_node);
+    pt_node_t node = pt_node_of(&activate_node);
 
     node.operand[PT_X] = x;
     node.operand[PT_Y] = y;
@@ -73,7 +73,7 @@ static pt_status_t residual_input(const pt_call_t *call, const pt_node_t *node)
                            .dropout = pt_call_dropout(call, node->dropout)});
 }
 
-const pt_node_kind_t pt_residual_node = {
+static const pt_node_kind_t residual_node = {
     .name = "residual",
     .pass = {{PT_USE(X) | PT_USE(X2), PT_USE(Y), residual_forward, NULL},
              {PT_USE(DY), PT_USE(DX), residual_input, NULL},
@@ -83,7 +83,7 @@ const pt_node_kind_t pt_residual_node = {
 void pt_add_residual(pt_program_t *program, int past, int branch, int y, pt_role_t bias,
                      pt_dropout_site_t site)
 {
-    pt_node_t node = pt_node_of(&pt_residual_node);
+    pt_node_t node = pt_node_of(&residual_node);
 
     node.operand[PT_X] = branch;
     node.operand[PT_X2] = past;

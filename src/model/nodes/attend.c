@@ -27,7 +27,7 @@ static pt_status_t rotary_input(const pt_call_t *call, const pt_node_t *node)
     return rotary_turn(call, pt_call_operand(call, node, PT_DX), true);
 }
 
-const pt_node_kind_t pt_rotary_node = {
+static const pt_node_kind_t rotary_node = {
     .name = "rotary",
     .pass = {{PT_USE(X), PT_USE(Y), rotary_forward, NULL},
              {PT_USE(DY), PT_USE(DX), rotary_input, NULL}},
@@ -35,7 +35,7 @@ const pt_node_kind_t pt_rotary_node = {
 
 void pt_add_rotary(pt_program_t *program, int x)
 {
-    pt_node_t node = pt_node_of(&pt_rotary_node);
+    pt_node_t node = pt_node_of(&rotary_node);
 
     node.operand[PT_X] = node.operand[PT_Y] = x;
     if (pt_rotary_columns(program->context.arch) > 0)
@@ -113,7 +113,7 @@ static pt_status_t attend_spread(pt_program_t *program, const pt_node_t *node,
 }
 
 #define INPUTS (PT_USE(X) | PT_USE(X2) | PT_USE(X3))
-const pt_node_kind_t pt_attend_node = {
+static const pt_node_kind_t attend_node = {
     .name = "attend",
     .pass = {{INPUTS, PT_USE(Y) | PT_USE(AUX), attend_forward, NULL},
              {INPUTS | PT_USE(Y) | PT_USE(AUX) | PT_USE(DY),
@@ -122,7 +122,7 @@ const pt_node_kind_t pt_attend_node = {
 
 void pt_add_attend(pt_program_t *program, int q, int k, int v, int y)
 {
-    pt_node_t node = pt_node_of(&pt_attend_node);
+    pt_node_t node = pt_node_of(&attend_node);
 
     node.operand[PT_X] = q;
     node.operand[PT_X2] = k;

@@ -147,7 +147,7 @@ static pt_status_t linear_spread_gradient(pt_program_t *program, const pt_node_t
     return PT_OK;
 }
 
-const pt_node_kind_t pt_linear_node = {
+static const pt_node_kind_t linear_node = {
     .name = "linear",
     .pass = {{PT_USE(X), PT_USE(Y), linear_forward, NULL},
              {PT_USE(DY), PT_USE(DX), linear_input, NULL},
@@ -157,7 +157,7 @@ const pt_node_kind_t pt_linear_node = {
 
 void pt_add_linear(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {
-    pt_node_t node = pt_node_of(&pt_linear_node);
+    pt_node_t node = pt_node_of(&linear_node);
 
     node.operand[PT_X] = x;
     node.operand[PT_Y] = y;

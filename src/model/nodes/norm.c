@@ -123,22 +123,22 @@ static pt_status_t norm_spread(pt_program_t *program, const pt_node_t *node,
             {PARTS, 0, norm_weight, NULL},                                             \
     }
 
-const pt_node_kind_t pt_norm_node = {.name = "norm",
-                                     .pass = NORM_PASSES,
-                                     .replay = PT_REPLAY_SELECTIVE,
-                                     .adds = true,
-                                     .spread = norm_spread};
-const pt_node_kind_t pt_head_norm_node = {.name = "head norm",
-                                          .pass = NORM_PASSES,
-                                          .gradient = {PT_GRADIENT_IN_PLACE},
-                                          .spread = norm_spread};
+static const pt_node_kind_t norm_node = {.name = "norm",
+                                         .pass = NORM_PASSES,
+                                         .replay = PT_REPLAY_SELECTIVE,
+                                         .adds = true,
+                                         .spread = norm_spread};
+static const pt_node_kind_t head_norm_node = {.name = "head norm",
+                                              .pass = NORM_PASSES,
+                                              .gradient = {PT_GRADIENT_IN_PLACE},
+                                              .spread = norm_spread};
 
 void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {
     const pt_program_context_t *context = &program->context;
     pt_dtype_t grad = pt_units_grad_dtype(context->units);
     int64_t cols = program->tensor[x].shape.shape[1];
-    pt_node_t node = pt_node_of(&pt_norm_node);
+    pt_node_t node = pt_node_of(&norm_node);
 
     node.norm = context->arch->norm;
     node.role[0] = weight;
@@ -158,7 +158,7 @@ void pt_add_head_norm(pt_program_t *program, int x, int y, pt_role_t weight)
 {
     pt_dtype_t grad = pt_units_grad_dtype(program->context.units);
     const pt_tensor_t *shape = &program->tensor[x].shape;
-    pt_node_t node = pt_node_of(&pt_head_norm_node);
+    pt_node_t node = pt_node_of(&head_norm_node);
 
     node.norm = PT_NORM_RMS;
     node.role[0] = weight;
