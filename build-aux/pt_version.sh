@@ -1,6 +1,7 @@
 #!/bin/sh
 # usage: pt_version.sh SOURCE-DIR VERSION COMPILER OUTPUT     (run in the build directory)
 # Writes the header that says what this build is; leaves OUTPUT alone when nothing changed.
+# SPDX-License-Identifier: Apache-2.0
 set -e
 srcdir=$1 version=$2 compiler=$3 output=$4
 

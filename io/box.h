@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* box.h — rectangles of tensors of 1 to 3 dimensions, cut into pieces (private to io and to the
  * commands that scan files). Dimensions beyond ndim count 1. */
 #ifndef PT_IO_BOX_H

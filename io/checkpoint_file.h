@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_file.h — what writer and reader share of the file's format (private to io). */
 #ifndef PT_IO_CHECKPOINT_FILE_H
 #define PT_IO_CHECKPOINT_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which published files go, and which are kept aside because they are not the run's own. */
 #include "io/checkpoint_file.h"
 #include "io/file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_write.h — a file being written (private to the two halves of the writer). */
 #ifndef PT_IO_CHECKPOINT_WRITE_H
 #define PT_IO_CHECKPOINT_WRITE_H

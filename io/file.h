@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.h — plain files, every failure in one sentence (private to io). All Local, IO. */
 #ifndef PT_IO_FILE_H
 #define PT_IO_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* h5.h — the little of HDF5 that Penta uses (private to io).
  *
  * HDF5 prints nothing itself: its innermost error text becomes part of ours. Files are of the 1.8

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.lock: "HOST PID ID" in the file, held with flock where the file system has it. */
 #include "io/lock.h"
 

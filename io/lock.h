@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lock.h — one live run a directory: DIRECTORY/run.lock (private to io). All Local. */
 #ifndef PT_IO_LOCK_H
 #define PT_IO_LOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.jsonl: what a resume keeps of it, and its lines. */
 #include "io/metrics.h"
 

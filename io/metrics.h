@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h — DIRECTORY/metrics.jsonl, one object a line (private to io). All Local, IO. */
 #ifndef PT_IO_METRICS_H
 #define PT_IO_METRICS_H

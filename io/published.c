@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The record of what was published, which outlives the files: a purge by age takes those. */
 #include "penta/io/checkpoint.h"
 #include "penta/base/clock.h"

@@ -9,6 +9,7 @@
 #   TEXT=FILE     train on this text instead (plain text, 200 kB or more)
 # All it makes is in build/ of the source tree; a build that is there is used again.
 set -euo pipefail
+# SPDX-License-Identifier: Apache-2.0
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 case ${1-} in

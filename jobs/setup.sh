@@ -2,6 +2,7 @@
 # usage: jobs/setup.sh SECTION...      e.g. jobs/setup.sh build test
 # Installs the Debian packages of these sections of packages.txt that are missing. Does nothing,
 # and needs no rights, when none is missing; without apt it only says what is needed.
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 

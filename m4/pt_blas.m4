@@ -2,6 +2,7 @@ dnl PT_BLAS
 dnl   Any CBLAS. --with-blas=auto|openblas|blis|mkl_rt|nvpl_blas_lp64_gomp|cblas (any other NAME is
 dnl   tried as -lNAME). Sets BLAS_CFLAGS, BLAS_LIBS, pt_blas_name; defines PT_CBLAS_HEADER (use:
 dnl   #include PT_CBLAS_HEADER), PT_BLAS_NAME, and HAVE_<f> for the function that sets its threads.
+dnl SPDX-License-Identifier: Apache-2.0
 
 dnl PT_BLAS_TRY(NAME, CFLAGS, LIBS, HEADER): take these if cblas_sgemm links; no effect after a success.
 AC_DEFUN([PT_BLAS_TRY], [

@@ -6,6 +6,7 @@ dnl   (src/ops/cpu), PT_CPPFLAGS, PT_LDFLAGS. Optimisation flags stay empty when
 dnl   -fno-trapping-math lets gcc turn comparisons into selects, so that kernels vectorise without
 dnl   AVX; it changes no bits.
 dnl   Contraction is off because an element's bits must not depend on its position in a loop.
+dnl SPDX-License-Identifier: Apache-2.0
 AC_DEFUN([PT_CHECK_CFLAG], [
   AC_MSG_CHECKING([whether $CC accepts $1])
   pt_save_CFLAGS=$CFLAGS

@@ -1,6 +1,7 @@
 dnl PT_DNNL
 dnl   oneDNN 2.x, optional: products of bf16 matrices at twice the speed of fp32 where the processor
 dnl   has AVX-512 BF16. --without-dnnl leaves it out. Sets DNNL_LIBS, pt_dnnl; defines HAVE_DNNL.
+dnl SPDX-License-Identifier: Apache-2.0
 AC_DEFUN([PT_DNNL], [
   AC_ARG_WITH([dnnl], [AS_HELP_STRING([--without-dnnl],
     [no oneDNN: bf16 matrices are multiplied in fp32])], [], [with_dnnl=auto])

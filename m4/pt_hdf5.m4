@@ -3,6 +3,7 @@ dnl   HDF5 built with the MPI that PT_MPI found. Tried in order: HDF5_CFLAGS/HDF
 dnl   pkg-config hdf5-mpich or hdf5-openmpi, hdf5-mpi, hdf5; what `h5pcc -show` adds. Refused are a
 dnl   serial HDF5 (H5_HAVE_PARALLEL) and one that brings another MPI library along.
 dnl   Sets HDF5_CFLAGS, HDF5_LIBS, pt_hdf5_from. Comes after PT_MPI.
+dnl SPDX-License-Identifier: Apache-2.0
 
 dnl PT_HDF5_TRY(FROM, CFLAGS, LIBS): take these flags if a program links; no effect after a success.
 AC_DEFUN([PT_HDF5_TRY], [

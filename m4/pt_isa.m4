@@ -3,6 +3,7 @@ dnl   Which instruction set levels the CPU kernels are compiled for. Always `bas
 dnl   `v3` (AVX2) and `v4` (AVX-512) where the compiler knows them. Sets PT_ISA_{BASE,V3,V4}_CFLAGS,
 dnl   the conditionals PT_ISA_V3, PT_ISA_V4, and defines PT_HAVE_ISA_V3, PT_HAVE_ISA_V4.
 dnl   The level is chosen at run time, so the compiling machine need not have any of them.
+dnl SPDX-License-Identifier: Apache-2.0
 AC_DEFUN([PT_ISA], [
   PT_ISA_BASE_CFLAGS= ; PT_ISA_V3_CFLAGS= ; PT_ISA_V4_CFLAGS=
   PT_ISA_V3_OK=no ; PT_ISA_V4_OK=no

@@ -4,6 +4,7 @@ dnl   Tried in order: MPI_CFLAGS/MPI_LIBS as given; CC as it is; what `$MPICC -s
 dnl   mpicc.mpich or mpicc where MPICC is not given; pkg-config (mpich, ompi-c, mpi).
 dnl   MPICC=NAME chooses the library, MPIEXEC=NAME the launcher of the tests; both must exist then.
 dnl   Sets MPI_CFLAGS, MPI_LIBS, MPIEXEC, pt_mpi_from, pt_mpi_kind (mpich, openmpi, other).
+dnl SPDX-License-Identifier: Apache-2.0
 
 dnl PT_MPI_TRY(FROM, CFLAGS, LIBS): take these flags if a program links; no effect after a success.
 AC_DEFUN([PT_MPI_TRY], [

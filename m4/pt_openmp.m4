@@ -1,5 +1,6 @@
 dnl PT_OPENMP
 dnl   Threads inside a rank. Sets OPENMP_CFLAGS, used for compiling and linking.
+dnl SPDX-License-Identifier: Apache-2.0
 AC_DEFUN([PT_OPENMP], [
   AC_OPENMP
   AS_IF([test -z "$OPENMP_CFLAGS"],

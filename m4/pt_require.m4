@@ -5,6 +5,7 @@ dnl   Stops with the list of what PT_MISSING noted; does nothing if the list is 
 dnl PT_PKG(VARIABLE, PKG-CONFIG-NAME, WHAT, HEADER, FUNCTION, DEBIAN-PACKAGE, SPACK-PACKAGE)
 dnl   Plain library: sets VARIABLE_CFLAGS and VARIABLE_LIBS, from pkg-config or else from
 dnl   -lNAME, and checks that FUNCTION of HEADER links.
+dnl SPDX-License-Identifier: Apache-2.0
 AC_DEFUN([PT_MISSING], [
   AC_MSG_WARN([$1 not found])
   pt_missing="$pt_missing

@@ -17,6 +17,7 @@
 # A test runs in an empty folder of its own. It may use PENTA_SRCDIR, PENTA_BUILDDIR, PENTA (the
 # program), MPIEXEC, PENTA_TEST_MPI (mpich, openmpi or other), PENTA_TEST_BACKEND, PENTA_TEST_NP,
 # PENTA_TEST_LEVEL. PENTA_TEST_ISA, if a caller sets it, is run.isa in tests of training and golden tests.
+# SPDX-License-Identifier: Apache-2.0
 set -u
 
 PENTA_SRCDIR=$(cd "$(dirname "$0")/.." && pwd)

@@ -5,6 +5,7 @@
 # must plans. A change of the code's structure runs this against the commit before it; bytes that a plan may
 # change are listed, so that the commit can say why. Both programs run on this machine, so nothing depends on what
 # CPU it has. PATTERN: only configurations whose line matches this extended regular expression.
+# SPDX-License-Identifier: Apache-2.0
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 [ $# -ge 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }

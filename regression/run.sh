@@ -6,6 +6,7 @@
 #   --fast        only tests of level check, only gcc
 #   --long        also tests of level long
 #   -k PATTERN    only tests whose name matches this extended regular expression; only gcc
+# SPDX-License-Identifier: Apache-2.0
 set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TAP for C tests, in one header. A test is one small main:
  *
  *     / * TEST np=1,2,4 backend=cpu timeout=60 * /     see regression/driver.sh

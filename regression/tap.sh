@@ -2,6 +2,7 @@
 #   . "$PENTA_SRCDIR/regression/tap.sh"
 #   tap_ok "the file is there" test -e file        passes when the command succeeds
 #   tap_fails "refuses rubbish" 2 penta rubbish    passes when the command exits with that status
+# SPDX-License-Identifier: Apache-2.0
 tap_count=0
 tap_failed=0
 

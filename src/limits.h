@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limits.h — limits of the process (ulimit), which batch systems hand on from the login node. */
 #ifndef PENTA_LIMITS_H
 #define PENTA_LIMITS_H

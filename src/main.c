@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
 #include "penta/cmd/cmd.h"
 #include "penta/comm/watch.h"

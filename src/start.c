@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Before the libraries' constructors: they read their settings then, and begin threads. */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 # What job.sh asks: Slurm, status.json, its own notes, the options. Sourced by it.
 # shellcheck disable=SC2034 # variables that job.sh reads
+# SPDX-License-Identifier: Apache-2.0
 
 is_number() { # TEXT
     case $1 in '' | *[!0-9]*) return 1 ;; esac

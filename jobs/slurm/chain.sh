@@ -3,6 +3,7 @@
 # For sites that do not allow requeueing: submits COUNT jobs, each of which begins when the one
 # before has not finished. It goes on where that one stopped early or lost a rank or node; when the run is
 # finished, fails or is cancelled, those left end at once.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 [[ ${1-} =~ ^[1-9][0-9]*$ ]] && [ $# -ge 3 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
 count=$1

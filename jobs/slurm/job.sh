@@ -12,6 +12,7 @@
 #   LEAD      seconds between Slurm's signal and the end of the job; default: that of the script
 # bash 4.2 is enough.
 # shellcheck disable=SC2034 # variables that ask.sh and lost.sh read
+# SPDX-License-Identifier: Apache-2.0
 set -u
 
 # Slurm signals the batch shell alone (--signal=B:USR1@...), at any moment: nothing below may end by

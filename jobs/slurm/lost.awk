@@ -1,6 +1,7 @@
 # What launchers write to stderr about ranks that end: srun, hydra (MPICH, Intel MPI), Open MPI.
 # Prints KIND|RANKS|HOST|HOW: KIND is node, oom, killed, launch, usr1 or exit (HOW is the code then);
 # nothing when none of them said anything.
+# SPDX-License-Identifier: Apache-2.0
 function first(kind, ranks, host, how) {
     if (!(kind in seen)) {
         seen[kind] = ranks "|" host "|" how

@@ -1,5 +1,6 @@
 # A run that could not speak for itself: what the launcher said of it, and nodes to avoid. Sourced by job.sh.
 # shellcheck disable=SC2034 # variables that job.sh reads
+# SPDX-License-Identifier: Apache-2.0
 
 # Sets loss (of lost.awk; nothing: not known), loss_code (of exit), loss_text (in words, with rank and
 # host as far as they are told) and loss_host (a node that had better not be used again).

@@ -1,5 +1,6 @@
 # TEST timeout=90
 # Files in checkpoints/ that are not the run's own: none is replaced, counted in checkpoint.keep, or removed.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # The test driver itself: what it must call a failure.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 export PENTA_TEST_LEVEL=full # the times below are those of this level, not scaled
 unset PENTA_TEST_TIMEOUT_SCALE

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Variables that begin with PENTA_: those nobody reads are named once, with what was probably meant.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 plan() { env "$@" "$PENTA" plan >out 2>err; }

@@ -1,6 +1,7 @@
 # TEST level=full timeout=500
 # The commands of doc/examples.md, run from top to bottom in one shell: all succeed, and print what the page
 # quotes, but for numbers and for what it leaves out (…).
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 page=$PENTA_SRCDIR/doc/examples.md

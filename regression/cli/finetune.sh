@@ -1,5 +1,6 @@
 # TEST timeout=60
 # What a run that begins with the weights of another, and trains on some tokens only, says of it.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

@@ -1,6 +1,7 @@
 # TEST level=full timeout=240
 # A build folder in which nothing was made yet, of this tree and of what `make dist` packs, without git:
 # any single target can be the first.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 # Objects of all sources that include the header that make generates.

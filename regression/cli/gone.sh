@@ -1,6 +1,7 @@
 # TEST timeout=90
 # A run that loses its directory says what is not saved; one that is stopped before the loop, whether a next start
 # can go on.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # --help, --man and --template show every command and every option that exist, and no others.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 options() { # SECTION... -> section.key, as the option table has them

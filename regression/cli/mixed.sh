@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Ranks whose library multiplies otherwise, as on hosts of two kinds, are a warning; equal ones are none.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

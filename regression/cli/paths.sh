@@ -1,6 +1,7 @@
 # TEST timeout=60
 # Paths as people write them: ~ and $HOME, commas, marks and line ends of other editors.
 # shellcheck disable=SC2088,SC2016 # the program expands them
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 mkdir home && export HOME=$PWD/home

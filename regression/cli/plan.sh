@@ -1,5 +1,6 @@
 # TEST timeout=60
 # A plan takes no time, whatever the number of ranks.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 plan() { # RANKS

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # What may change when a run is resumed: values spelt in another way, the end of wsd, and what is said of it.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

@@ -1,5 +1,6 @@
 # TEST timeout=120
 # penta sample: what it writes, of what that depends, and how it fails.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 sentence='the quick brown fox jumps over the lazy dog. '

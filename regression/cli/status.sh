@@ -1,5 +1,6 @@
 # TEST timeout=60
 # penta status: the states of a run, and files that are not what they should be.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 mkdir -p run/checkpoints

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Validations none of whose labels counts: a warning that names the corpus, and null.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'number %g' 1 400 >text

@@ -1,4 +1,5 @@
 # TEST timeout=20
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 "$PENTA" --version >out

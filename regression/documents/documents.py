@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Written from doc/formats alone: the order of samples, and a checkpoint.
 
   documents.py samples           prints what regression/documents/samples.txt holds

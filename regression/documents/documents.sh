@@ -1,6 +1,7 @@
 # TEST timeout=120
 # What doc/formats says is enough: a program in Python that was written from these pages alone finds the order of
 # samples, writes a checkpoint that penta goes on from, and finds the digests of one that penta wrote.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 here=$PENTA_SRCDIR/regression/documents

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # doc/formats/rundir.md lists the keys of summary.json and status.json, and the phases, that there are, and no others.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 page=$PENTA_SRCDIR/doc/formats/rundir.md

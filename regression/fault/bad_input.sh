@@ -2,6 +2,7 @@
 # Wrong input of every kind: the run is refused with one message that names the mistake, the right
 # exit code, on one rank and on three, in little time, and leaves nothing behind. The cases are
 # in bad_input.txt; to run some of them: FILTER=regex.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 table=$PENTA_SRCDIR/regression/fault/bad_input.txt

@@ -1,6 +1,7 @@
 # TEST timeout=120
 # Disks that are slow or turn read-only: a run measures its saves and ends in time, says once what is
 # wrong, and keeps what it published.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD

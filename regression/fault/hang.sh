@@ -2,6 +2,7 @@
 # Runs that hang: the watchdog names the rank that does not come and what the others wait in, ends with 6 and leaves no
 # process. Collectives that are left out or resized are named and end with 1. Slow runs that live are left alone.
 # A few of each; PENTA_TEST_LEVEL=long runs them all.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD

@@ -2,6 +2,7 @@
 # Runs that are killed, stopped or refused by their disk: the next start goes on from the newest
 # published file, the result has the bits of an undisturbed run, and nothing hangs.
 # PENTA_TEST_LEVEL=long kills 200 times instead of 20, a quarter of them on a disk that is full.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD

@@ -1,6 +1,7 @@
 # TEST timeout=180
 # Limits of the system (ulimit), which batch systems hand on from the login node: a command works within them,
 # or says in one message which one is in its way. It neither crashes nor waits for ever.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 base="train.steps=3 train.global_batch=3 train.micro_batch=1 train.sequence=32 model.layers=2

@@ -1,5 +1,6 @@
 # TEST timeout=240
 # What a run that fails, a purge or a full disk must not cost: steps that were done, and records of them.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD

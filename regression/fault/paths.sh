@@ -1,5 +1,6 @@
 # TEST timeout=180
 # Names and things that people and other programs put in the way of a run's files.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 seq -f 'line %g of a small corpus with a few words' 1 700 >corpus.txt

@@ -1,6 +1,7 @@
 # TEST timeout=240
 # Two thousand steps with validations, checks of replicas and saves: the memory of each rank and its
 # open files are what they were after half of them. 20,000 steps at level long.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 steps=2000

@@ -1,5 +1,6 @@
 # TEST timeout=300
 # Runs that are asked to stop: what they say of it, while they are at work and afterwards.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 ulimit -c 0

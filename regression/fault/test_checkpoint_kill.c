@@ -1,4 +1,5 @@
 /* TEST timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks killed while they save, at chosen places and at random moments: the newest published file
  * opens and holds what was written, and the next run saves over what is left. */
 #include "regression/tap.h"

@@ -1,6 +1,7 @@
 # TEST timeout=500
 # Under valgrind: training on two ranks, going on with one, the other commands, and unit tests of
 # what reads files. No invalid access, no use of what was never written, no memory lost.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 command -v valgrind >/dev/null || tap_skip_all "no valgrind"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a configuration that was accepted must satisfy, however it was read. */
 #ifndef PT_REGRESSION_FUZZ_CONFIG_H
 #define PT_REGRESSION_FUZZ_CONFIG_H

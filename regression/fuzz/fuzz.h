@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frame of the fuzzers. fuzz_NAME.c defines LLVMFuzzerTestOneInput, which hands the input to one
  * parser and checks what came out; regression/fuzz/fuzz.sh builds and runs them. Whatever the input:
  * no crash, leak or hang; success, or a refusal of the kind that bad input has, in a message that

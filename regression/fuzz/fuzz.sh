@@ -8,6 +8,7 @@
 # level long; by hand for SECONDS (60), of NAME or of all.
 # What it finds stays in the build folder, as does what it learns about the code; a finding is mended
 # and copied to found/NAME.
+# SPDX-License-Identifier: Apache-2.0
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$top/regression/tap.sh"
 here=$top/regression/fuzz

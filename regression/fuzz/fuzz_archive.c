@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The configuration text in a checkpoint: read as a configuration, and compared on resume. */
 #include "regression/fuzz/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A checkpoint file, from its first byte to the last element. Needs no seeds: it makes the file it
  * begins with. Inputs are changed in place: anything as damage would, the values of attributes behind
  * right checksums. Not so the rest of HDF5's metadata, for HDF5 1.10 is no match for that: it

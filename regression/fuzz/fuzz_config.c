@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration file: from its bytes to a configuration. */
 #include "regression/fuzz/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text files cut into documents. The input: a byte that says how far before the end of a block of the
  * search the text begins (up to NEAR: at the beginning of the file, which costs least and teaches most),
  * data.separator up to a new line, the text. The documents found are those that a search byte by byte

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text of PENTA_FAULT. */
 #include "penta/base/fault.h"
 #include "regression/fuzz/fuzz.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.json of a model: from its bytes to a configuration. */
 #include "regression/fuzz/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.lock left by another run: nobody holds it, so whatever it says it is taken over. */
 #include "regression/fuzz/rundir.h"
 

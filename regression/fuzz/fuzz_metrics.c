@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.jsonl on resume. The input: the last step to keep, a byte, and the file. What stays is
  * what a reading line by line finds to be whole objects of steps up to it. */
 #include "regression/fuzz/rundir.h"

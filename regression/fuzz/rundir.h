@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run directory, made by the first input. */
 #ifndef PT_REGRESSION_FUZZ_RUNDIR_H
 #define PT_REGRESSION_FUZZ_RUNDIR_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes regression/golden/corpus: two small corpora, by the builder of Megatron Core.
 
     pip download --no-deps megatron-core==0.16.1 && unzip megatron_core*.whl -d FOLDER

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Make the golden files: tiny models trained for three steps by PyTorch and Hugging Face transformers.
 
 Each file holds a configuration, data, initial weights, and what PyTorch made of them: logits, losses, gradients,

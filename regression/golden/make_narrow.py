@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measure how far PyTorch itself is from the fp64 golden files when it trains the same models in bf16 and fp16.
 
 Writes narrow.csv: relative errors of the first step's loss, logits and gradients and of the weights after three steps,

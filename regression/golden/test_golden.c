@@ -1,4 +1,5 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What PyTorch and transformers computed (regression/golden/README.md), to the
  * bounds of the reproducibility contract R3, under every choice of recompute, split
  * and micro-batch. */

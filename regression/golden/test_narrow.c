@@ -1,4 +1,5 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16 and fp16 against the fp64 golden files: not farther from them than twice what PyTorch is, by the
  * figures in narrow.csv (regression/golden/README.md), under choices of recompute, split and
  * micro-batch. */

@@ -1,5 +1,6 @@
 # TEST timeout=120
 # Files of today load for ever: run directories, checkpoints and corpora that earlier versions wrote (README.md).
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 penta() { timeout -k 2 40 "$PENTA" "$@" >out 2>err </dev/null; }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # usage: regression/kept/make.sh PENTA FOLDER      makes what regression/kept keeps of a version; see README.md there
+# SPDX-License-Identifier: Apache-2.0
 set -eu
 penta=$(readlink -f "$1")
 mkdir -p "$2"

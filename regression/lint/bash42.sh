@@ -1,6 +1,7 @@
 # TEST timeout=60
 # Scripts do with bash 4.2, which clusters still have (CentOS 7; 4.3 on SLES 12): no feature that came later,
 # and no array that may be empty where `set -u` takes it for unset, as it did before 4.4.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

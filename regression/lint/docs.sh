@@ -3,6 +3,7 @@
 # injected failures stand in their table.
 # A path with a part x, name, NAME or N, such as src/ops/cpu/x.c, stands for any; a C test may be
 # named without .c.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 named_folders='src|io|include|cuda|jobs|regression|doc|m4|build-aux'

@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Words that code must not contain; forbidden.txt has the rules, forbidden_ok.txt the exceptions.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

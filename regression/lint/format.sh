@@ -1,5 +1,6 @@
 # TEST timeout=100
 # clang-format would change nothing. Only the pinned version is asked: others differ in details.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 pinned=14

@@ -1,5 +1,6 @@
 # TEST timeout=100
 # Every contract header compiles alone, and twice.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

@@ -1,4 +1,5 @@
 # Reads layers.txt, then lines FILE:LINE:code of stripped sources; prints includes that go upwards.
+# SPDX-License-Identifier: Apache-2.0
 function module_of(path,    best) {
     for (best = path; best ~ /\//; sub(/\/[^\/]*$/, "", best))
         if (best in folder) return folder[best]

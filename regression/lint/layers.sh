@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Includes go only downwards; regression/lint/layers.txt is the order.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

@@ -4,6 +4,7 @@
 #   accepts NAME FILE TEXT [FILE TEXT]...    scan must not
 #   check_tree                               scan must find nothing in the source tree; ends the test
 # so that each lint proves, every time, that it can fail.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 # shellcheck disable=SC2034
 lint_dir=$PENTA_SRCDIR/regression/lint

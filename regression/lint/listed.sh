@@ -1,5 +1,6 @@
 # TEST timeout=60
 # Every source file stands in a Makefile.am, so that it is compiled, run and distributed.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

@@ -1,5 +1,6 @@
 # TEST timeout=100
 # Shell scripts parse, and shellcheck (where installed) has no complaint.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

@@ -1,6 +1,7 @@
 # TEST timeout=60
 # Functions of at most 60 lines between the braces, files of at most 500.
 # A function may carry a comment /* long: reason */ above it or in it.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/lint/lib.sh"
 
 scan() {

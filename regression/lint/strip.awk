@@ -1,5 +1,6 @@
 # Blanks comments, and with -v strings=1 also the text of string and character literals, of C
 # files; prints FILE:LINE:text for each line, so that a search finds code only.
+# SPDX-License-Identifier: Apache-2.0
 function strip(s,    out, rest, start) {
     out = ""
     while (s != "") {

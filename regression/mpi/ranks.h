@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of src/comm begin with: MPI, a device by PENTA_TEST_BACKEND, an engine. */
 #ifndef PT_REGRESSION_RANKS_H
 #define PT_REGRESSION_RANKS_H

@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers that come after others, over several communicators, ready at random times: a sum, the
  * gather of it in the same memory, and a message with what was gathered. Nobody waits in between. */
 #include "regression/mpi/ranks.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,2,4,8 timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: what some ranks wrote under one partition, others read under another. */
 #include "regression/tap.h"
 

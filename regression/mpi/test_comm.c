@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every kind of transfer, awkward sizes, host and device memory, against the definition. */
 #include "regression/mpi/ranks.h"
 

@@ -1,4 +1,5 @@
 /* TEST np=2 backend=cpu level=long timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* More than 2^31 bytes in one transfer: needs 9 GiB. */
 #include "regression/mpi/ranks.h"
 

@@ -1,4 +1,5 @@
 /* TEST np=1,2,4 timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "regression/tap.h"
 
 #include <mpi.h>

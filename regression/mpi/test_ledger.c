@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger counts what closed formulas say, and a dry wire counts the same as MPI. The staging a
  * dry run finds is what the real one uses, also where none is needed. */
 #include "regression/mpi/ranks.h"

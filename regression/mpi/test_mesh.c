@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators of a mesh: who is in them and in which order, by asking the members. */
 #include "regression/mpi/ranks.h"
 

@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,5,8 backend=cpu,shadow timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reduce-scatter and all-reduce are sums in rank order, bit for bit, and an all-gather through a ring
  * brings every block: for all sizes around the border of a piece, blocks that are unequal or empty,
  * and slots whose order is tried by chance. Expectation: the loop in rank order. */

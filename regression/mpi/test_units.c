@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,5,8 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Units over replicas: gradients become the sums of all in rank order, every replica's shard reaches the
  * others, nobody waits before finish though requests are ready at random, and work and staging memory
  * do not grow with the largest unit. Expectation: the loop in rank order. */

@@ -1,4 +1,5 @@
 /* TEST np=1,2,8,16 backend=cpu timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting: a poke costs next to nothing and never sleeps; ranks that share cores give way. Limits
  * are far above what is measured on a quiet machine and far below what spinning costs. */
 #include "regression/mpi/ranks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: rotary positions, gelu, swiglu. */
 
 static void rotary_case(ot_t *t, int64_t n, int64_t heads, int64_t width, int64_t half)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: attention, against the formula, in parts, and backward. */
 
 typedef struct attention_case {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: fill, cast, add, bias, residual, dropout, embeddings, gemm. */
 
 static const int64_t sizes[] = {1, 3, 17, 33, 63, 64, 65, 127, 300};

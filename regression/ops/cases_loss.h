@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: softmax statistics and cross entropy over a cut vocabulary. */
 
 typedef struct loss_case {

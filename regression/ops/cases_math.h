@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c beside the op table: accuracy of exp and log over dense sweeps, seen
  * through ops that are nothing else at chosen operands. */
 

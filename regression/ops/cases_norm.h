@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: layer and RMS normalisation. */
 
 typedef struct norm_case {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of test_ops.c: ordered and exact sums, AdamW, digest. */
 #include "penta/base/digest.h"
 #include "penta/base/sum.h"

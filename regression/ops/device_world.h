@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device with streams, events and some buffers, for the tests of devices. */
 #ifndef PT_REGRESSION_DEVICE_WORLD_H
 #define PT_REGRESSION_DEVICE_WORLD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers of the op tests. Tensors have a host image; device memory is reached by copies
  * only. Around every view, and between its rows, lie guard elements that must not change;
  * outputs are poisoned before, and every element must be written. */

@@ -1,4 +1,5 @@
 /* TEST backend=cpu,shadow,dry timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, streams and events: what the contract promises on every device, what the shadow device
  * forbids, and that it shows work which is not ordered. */
 #include "penta/base/alloc.h"

@@ -1,4 +1,5 @@
 /* TEST backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random work that is ordered by events gives the bits of the same work done at once, and the
  * shadow device shows work that is not ordered. */
 #include "penta/base/rng.h"

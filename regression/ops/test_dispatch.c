@@ -1,4 +1,5 @@
 /* TEST timeout=30 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices by name, what open refuses, what checks say, what is counted. */
 #include "penta/base/alloc.h"
 #include "penta/ops/device.h"

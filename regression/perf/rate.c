@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rate of plain cblas_sgemm over the GEMM shapes of one training step of a GPT-2-like model: what a
  * step could reach if it did nothing else.
  *

@@ -7,6 +7,7 @@
 # bf16 to be fast only where the processor multiplies it. With PENTA_PERF=full it takes the whole model and asks for the goals: on an idle machine. The figures of
 # doc/performance.md come from there. PENTA_TORCH names a Python with torch and transformers, whose
 # step is then measured too.
+# SPDX-License-Identifier: Apache-2.0
 set -u
 . "$PENTA_SRCDIR/regression/tap.sh"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Time of a training step of GPT-2 124M in PyTorch on the CPU, to set beside Penta's.
 
 The model is transformers' GPT2LMHeadModel with dropout off and the attention PyTorch itself

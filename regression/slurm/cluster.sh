@@ -3,6 +3,7 @@
 # an undisturbed run; a node and ranks that are lost; an array; a cancelled chain; the wrong MPI type; mpiexec.
 # The scenarios run side by side. At its first start rank 0 sleeps a second in each step, so that little work
 # lasts until it is disturbed.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 . "$PENTA_SRCDIR/regression/slurm/hosts.sh"
 

@@ -1,6 +1,7 @@
 # TEST timeout=200 level=full
 # Hangs over the three hosts of a real Slurm (sandbox.sh): the rank is named, also when all ranks of its host are stopped;
 # status.json says 6, and no process is left.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 . "$PENTA_SRCDIR/regression/slurm/hosts.sh"
 

@@ -1,5 +1,6 @@
 # A Slurm of three hosts (sandbox.sh) for as long as the test that sources this runs; skips it where there is none.
 # Source tap.sh first.
+# SPDX-License-Identifier: Apache-2.0
 SANDBOX_DIR=$(mktemp -d /tmp/penta-slurm.XXXXXX) || exit 1
 export SANDBOX_DIR
 sandbox() { timeout 100 bash "$PENTA_SRCDIR/regression/slurm/sandbox.sh" "$@"; }

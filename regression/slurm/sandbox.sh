@@ -16,6 +16,7 @@
 # Each slurmd runs in a UTS and a mount namespace of its own, so that `hostname` says node2 there and
 # /etc/hosts knows all nodes: that makes programs believe in several nodes. It needs root or user namespaces;
 # without either, all nodes have the host name of the machine.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 umask 022
 PATH=$PATH:/usr/sbin:/sbin # an ordinary user's lacks the daemons

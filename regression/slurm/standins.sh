@@ -2,6 +2,7 @@
 # The batch scripts with stand-ins for Slurm, the launchers and the program: what they decide, also after
 # answers that Slurm gives seldom. A scene is what happens while the launcher runs. OLD_BASH=FILE runs the scripts
 # with that bash: 4.2 and 4.3 have been tried.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD

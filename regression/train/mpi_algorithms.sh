@@ -1,6 +1,7 @@
 # TEST backend=cpu,shadow timeout=120
 # R1: no algorithm of the MPI library, for any collective that a step uses, and no picture it has
 # of the hosts, changes a bit of losses, gradient norms and weights. Settings are MPICH's.
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 ranks=4

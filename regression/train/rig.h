@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rig.h — one replica of a model, set up as a run does it, and its step, for tests
  * of src/model. */
 #ifndef PT_REGRESSION_RIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rig_step.h — a step of the replica of rig.h. */
 #ifndef PT_REGRESSION_RIG_STEP_H
 #define PT_REGRESSION_RIG_STEP_H

@@ -3,6 +3,7 @@
 # of OpenBLAS, and a core that is busy. Tests with numeric bounds, or with bounds of time, pass under each.
 # Tried are the settings this CPU has; the others are listed as not tried. To take a part:
 #   SETTINGS=REGEX TESTS=REGEX regression/driver.sh regression/train/settings.sh
+# SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 numeric="ops/test_ops ops/test_dispatch golden/test_golden golden/test_narrow

@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data.validation: the loss of a corpus is that of the same text where it is the validation split of
  * data.path, is the same bits on any number of ranks, and stands in the files of the run in the order given.
  */

@@ -1,4 +1,5 @@
 /* TEST np=1 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Logits from the cache of keys and values are those of a pass over all tokens, however
  * the tokens come: prompts of different lengths, a token at a time, several at once. */
 #include "regression/train/rig_step.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,3 backend=cpu,shadow timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Before a save: a weight that is not finite, on any rank, is found and named. */
 #include "regression/train/train_test.h"
 #include "src/train/private.h"

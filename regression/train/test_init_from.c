@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* train.init_from: the weights of a file, to the bit and on any layout, and everything else as at the
  * first start; by the name of a file or of a run directory; a file of another model is refused. */
 #include "regression/train/train_test.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model that a run begins with: the same bits for any number of ranks, each element what the
  * generator draws for (seed, tensor, global element), times the deviation of its kind. */
 #include "regression/train/train_test.h"

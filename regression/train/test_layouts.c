@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* R3 on the data axis: any number of replicas, any micro-batch, batches that they do not divide,
  * replicas without a valid label, give the losses, gradients and weights of one rank with
  * micro-batches of one sequence. Error of a tensor: max|a-b| / max(max|b|, floor), floor the RMS

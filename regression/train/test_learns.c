@@ -1,4 +1,5 @@
 /* TEST np=1,2 backend=cpu timeout=240 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model begins with nothing known, loss ln 256, and learns a text that repeats, by heart; and real text
  * in 16 bits as in fp32. */
 #include "regression/train/train_test.h"

@@ -1,4 +1,5 @@
 /* TEST np=1 backend=cpu,shadow timeout=100 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linear layers large enough to be cut into several GEMM calls, against fp64 dot
  * products. */
 #include "regression/train/rig_step.h"

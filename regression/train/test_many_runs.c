@@ -1,4 +1,5 @@
 /* TEST np=1,2,4 backend=cpu,shadow timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many runs in one process: they do not know of each other, leave no memory behind, free their
  * communicators (MPI has some 2,000), and clean up after failures too. */
 #include "regression/train/train_test.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Training with data.mask: the loss is the mean over the labels that count, of all ranks; steps in which
  * none counts; any layout; stop and resume. */
 #include "regression/train/train_test.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,2 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Learning rate, clipping and AdamW against formulas and figures written here anew. */
 #include "regression/train/train_test.h"
 

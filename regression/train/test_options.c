@@ -1,4 +1,5 @@
 /* TEST np=1,2,3 backend=cpu,shadow timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* R2: every option whose effect is `bits`, at values other than its default, and mixes of them,
  * give the bits of the defaults. R1: so does any numbering of the processes. An option of that
  * effect that this test does not know fails it. */

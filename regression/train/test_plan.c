@@ -1,4 +1,5 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=180 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan says of each rank is what a run of that rank does: bytes of memory by class, calls,
  * messages and bytes by axis and kind, calls, FLOPs and bytes by op. */
 #include "regression/train/train_test.h"

@@ -1,4 +1,5 @@
 /* TEST np=1,2,4,8 backend=cpu,shadow timeout=300 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The same command twice gives the same bits; stopped after any step and begun again gives what
  * no stop gives: losses, norms, weights, moments, and a metrics file with each step once. */
 #include "regression/train/train_test.h"

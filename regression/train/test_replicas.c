@@ -1,4 +1,5 @@
 /* TEST np=2,3,4 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A weight or moment that is not the same on all replicas is found, and the replica that differs is named. */
 #include "regression/train/train_test.h"
 

@@ -1,4 +1,5 @@
 /* TEST np=3,4 backend=cpu,shadow timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run that is stopped and goes on with other numbers of ranks, 2, 3, 1, takes every sample of an
  * epoch once, in the steps in which it would take them on one rank, and gives its losses. */
 #include "regression/train/train_test.h"

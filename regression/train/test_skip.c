@@ -1,4 +1,5 @@
 /* TEST np=1,2,4 backend=cpu,shadow timeout=240 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fp16 that overflows: the step is skipped on all ranks, data go on, learning rate and AdamW do not, the
  * scale backs off; stopped anywhere in between and begun again gives what no stop gives; without hope
  * the run ends. A loss scale that fits is not seen in the numbers. */

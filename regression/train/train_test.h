@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of training begin with: MPI, a corpus, configurations in one line, runs and what
  * came out of them. Runs of a test follow each other in one process; a reference run of one
  * rank is made by every rank for itself, on the serial wire. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small checkpoint for tests of readers: one rank, three tensors. */
 #ifndef PT_REGRESSION_CHECKPOINT_FILE_H
 #define PT_REGRESSION_CHECKPOINT_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a corpus should hold, told token by token, and every sample of it compared with that. */
 #ifndef PT_REGRESSION_CORPUS_REFERENCE_H
 #define PT_REGRESSION_CORPUS_REFERENCE_H

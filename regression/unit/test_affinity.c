@@ -1,4 +1,5 @@
 /* TEST timeout=20 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which CPUs the ranks of a host get. */
 #include "regression/tap.h"
 #include "src/train/private.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameter table against published parameter counts, and the Hugging Face names against the
  * golden files. */
 #include "penta/base/alloc.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weighted blends against the rule taken word by word, one sample after the other. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"

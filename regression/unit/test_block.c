@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of a vector over ranks, and the pieces they go in, against a walk over all blocks. */
 #include "regression/tap.h"
 

@@ -1,4 +1,5 @@
 /* TEST timeout=120 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that are no checkpoints, or damaged, or made to do harm: one clear message each. */
 #include "regression/tap.h"
 #include "regression/unit/checkpoint_file.h"

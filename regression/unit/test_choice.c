@@ -1,4 +1,5 @@
 /* TEST timeout=30 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of a token: which, how often, and of what it depends. */
 #include "regression/tap.h"
 #include "src/cmd/sample.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option table, its parser and its printer. */
 #include "penta/base/alloc.h"
 #include "penta/config/config.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Wrong configurations: what is said, and that the same is said to every rank. */
 #include "penta/base/alloc.h"
 #include "penta/config/config.h"

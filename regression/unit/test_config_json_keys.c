@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.json key by key: names that mean the same, keys that count, and the table for readers. What the
  * classes of transformers write themselves is kept here, from versions 4.57.6 and 5.24.0. */
 #include "penta/base/alloc.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths as people write them, and lists of them. */
 #include "penta/base/alloc.h"
 #include "penta/config/config.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The corpus against a brute-force reading of the same bytes, and bad files. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"

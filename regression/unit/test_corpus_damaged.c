@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Damaged files of tokens: refused in one sentence, or read rightly. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of tokens against a brute-force reading, and files of another program. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The 16-bit types against their definition: (-1)^s · 2^(e - bias) · (1 + f), computed with ldexp,
  * and rounding by searching the two neighbours. */
 #include "penta/base/dtype.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=30 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the launcher said of ranks: which one, and are all of them in this world? */
 #include "regression/tap.h"
 

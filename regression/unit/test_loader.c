@@ -1,4 +1,5 @@
 /* TEST backend=cpu,shadow timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What reaches the device, copied back without waiting, against the bytes of the file. */
 #include "penta/base/alloc.h"
 #include "penta/data/data.h"

@@ -1,6 +1,7 @@
 /* TEST timeout=30
  *
  * What becomes of run.lock, and of its directory, while a run is at work. */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "regression/tap.h"
 
 #include "penta/base/status.h"

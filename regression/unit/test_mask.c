@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loss masks: every sample against a brute-force reading, blends, and masks that are none. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coordinates of a mesh: inverse of each other for many shapes, up to 16,384 ranks; places in groups
  * against brute force; sizes that do not divide are refused with the nearest that do; dry meshes of
  * any rank. */

@@ -1,4 +1,5 @@
 /* TEST timeout=30 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts as JSON: what a JSON parser reads back, from bytes that need not be UTF-8. */
 #include "regression/tap.h"
 #include "src/cmd/sample.h"

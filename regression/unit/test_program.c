@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What follows from the tables of nodes: lifetimes, what recompute runs again, who adds to a gradient; and what is
  * refused. Expected lifetimes are read off the formulas of the derivatives: dW = dyᵀx needs x and dy, the derivative of
  * a norm its input and statistics, that of attention q, k, v, o and the log-sum-exp. */

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The run directory: its lock, whole files, metrics across a resume, status.json. */
 #include "regression/tap.h"
-
 #include "io/lock.h"
 #include "penta/base/alloc.h"
 #include "penta/io/checkpoint.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who takes which sample: every id once, whatever the batch and the replicas. */
 #include "penta/data/data.h"
 #include "penta/base/rng.h"

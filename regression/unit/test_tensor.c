@@ -1,4 +1,5 @@
 /* TEST timeout=20 */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "regression/tap.h"
 
 #include "penta/base/tensor.h"

@@ -1,4 +1,5 @@
 /* TEST timeout=60 */
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who holds up a run: graphs of waiting ranks, drawn by hand. */
 #include "regression/tap.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/dtype.h"
 #include "penta/base/float16.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/fault.h"
 
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* private.h — what the files of src/base share. */
 #ifndef PENTA_BASE_PRIVATE_H
 #define PENTA_BASE_PRIVATE_H

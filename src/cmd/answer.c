@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
 #include "pt_version.h"
 #include "src/cmd/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/rng.h"
 #include "src/cmd/sample.h"
 

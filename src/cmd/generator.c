@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
 #include "penta/model/arch.h"
 #include "penta/io/checkpoint.h"

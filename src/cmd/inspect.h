@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.h — parts of `penta inspect`. Each result is one JSON object; people see the same object
  * as lines. Memory is bounded: elements are read in pieces. */
 #ifndef PENTA_CMD_INSPECT_H

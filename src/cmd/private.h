@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of cmd.h: one row a subcommand, in the order of the help text. */
 #ifndef PENTA_CMD_PRIVATE_H
 #define PENTA_CMD_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cmd/sample.h"
 #include "penta/base/alloc.h"
 #include "penta/io/checkpoint.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of penta sample: a model that only reads, the choice of the next token, the texts
  * to continue and where they go. */
 #ifndef PENTA_CMD_SAMPLE_H

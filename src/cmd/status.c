@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a run directory says of its run: status.json, the last metrics, the newest checkpoint, the lock. */
 #include "penta/base/alloc.h"
 #include "penta/io/checkpoint.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cuts vectors into blocks, one a rank: pure arithmetic, constant time. */
 #include "src/comm/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small blocking collectives on host memory, agreement, the exchange at the end of a step. */
 #include "penta/base/log.h"
 #include "penta/comm/watch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine: its pools, its communicators, waiting for devices. */
 #include "penta/base/alloc.h"
 #include "penta/base/text.h"

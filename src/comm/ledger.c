@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What this rank sent, counted when it is begun. */
 #include "src/comm/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mpi3.h — large counts over MPI libraries older than MPI-4 (private to wire_mpi.c).
  *
  * There the calls with `_c` become those with counts of type int, and more than PT_MPI_MOST

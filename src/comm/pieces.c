@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Moves sums and gathers in pieces through the ring of their communicator.
  *
  *   open   takes a slot, rounds and copies out what is sent

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* private.h — what the files of src/comm share.
  *
  *   engine.c    communicators, pools, layout        request.c  the state machine

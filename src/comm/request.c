@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state machine of a request: begin, progress, end. */
 #include "penta/base/clock.h"
 #include "penta/base/rng.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sets up the ring of a communicator. */
 #include "penta/base/alloc.h"
 #include "src/comm/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host segments for tensors of a device whose memory the wire cannot touch.
  *
  * Segments are given first fit and live from begin to end, so that what a request gets depends on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How to be idle. Waiting ranks share cores with working ones, and MPI's own waits spin: the
  * kernel then gives every spinning rank whole time slices. A wait polls once more, then yields,
  * then sleeps; 50 us, since shorter sleeps cost as much as spinning. */

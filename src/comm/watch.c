@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records of what this rank does, in memory that the ranks of its host share. */
 #include "src/comm/watch.h"
 

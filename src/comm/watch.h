@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch.h — what the watchdog's files share (private to src/comm).
  *
  *   watch.c         records, written by the rank that works

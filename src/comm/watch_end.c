@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a run that hangs is ended: the report, and the end of all ranks, by force where it must be. Whatever may get
  * stuck (files, MPI) runs in a helper thread that is left behind when it does. */
 #include "src/comm/watch.h"

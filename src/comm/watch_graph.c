@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Who waits for whom, and what did they begin differently? Pure functions of the records. */
 #include "src/comm/watch.h"
 

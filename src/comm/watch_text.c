@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a run that stands still. */
 #include "src/comm/watch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the records, and what the system knows of a process. */
 #include "src/comm/watch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all wires share. */
 #include "src/comm/wire.h"
 

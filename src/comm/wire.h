@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wire.h — what carries bytes between ranks (private to src/comm).
  *
  * A thin table: start one transfer of raw memory without blocking, ask whether it is done, make

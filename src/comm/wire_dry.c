@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A world that does not exist: every transfer is done at once and moves nothing. */
 #include "penta/base/alloc.h"
 #include "src/comm/wire.h"

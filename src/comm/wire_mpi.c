@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The wire over MPI: the only file of src/comm that calls it. */
 #include "penta/base/alloc.h"
 #include "src/comm/mpi3.h"

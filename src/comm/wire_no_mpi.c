@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The twin of wire_mpi.c in programs built without MPI. */
 #include "src/comm/wire.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A world of one rank: collectives copy, messages to oneself meet here. */
 #include "penta/base/alloc.h"
 #include "src/comm/wire.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All rules between options, and the texts that have a syntax of their own. Each message names the
  * values, where they came from, and the nearest that works. */
 #include "src/config/private.h"

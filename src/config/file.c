@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files that people write: whole, in memory, and text. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the user left open of the model comes from the preset or config.json. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"

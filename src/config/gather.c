@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rank 0's part: file, environment and arguments become one text. It is made of blocks:
  *
  *   \001home DIRECTORY      what ~ stands for in the file

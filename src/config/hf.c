@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.json of Hugging Face transformers. Keys that are absent have the defaults of that
  * library's classes GPT2Config, LlamaConfig, Qwen2Config and Qwen3Config; null stands only where it
  * does there; what Penta cannot represent is refused by name (hf_keys.def). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hf.h — shared by hf.c, hf_keys.c and hf_rope.c only: a config.json of Hugging Face transformers. */
 #ifndef PENTA_CONFIG_HF_H
 #define PENTA_CONFIG_HF_H

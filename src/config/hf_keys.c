@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every key of a config.json against the table hf_keys.def. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"

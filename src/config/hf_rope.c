@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary positions of a config.json: rope_theta at the root (transformers 4), rope_scaling (4, plain kind
  * only), rope_parameters (5), flat or with an object for each kind of layer. */
 #include "src/config/hf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Paths as people write them: ~ and $HOME at the beginning stand for the home directory, in the file, in the
  * environment and in arguments, where no shell expands them. */
 #include "src/config/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* INI text through inih. inih gives no line numbers and cuts long lines, so lines are handed to it
  * one by one from here, after a look at their length. */
 #include "src/config/private.h"

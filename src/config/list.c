@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options that are lists: "A,B,C". A comma in an item is written \,, a backslash before one \\. */
 #include "src/config/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* penta(1), made from the option table and the table of statuses. */
 #include "src/config/private.h"
 

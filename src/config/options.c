@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option table as data: rows, single values, nearest names. */
 #include "src/config/private.h"
 

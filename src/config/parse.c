@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every rank's part: gathered text to configuration. Pure. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules between train.precision and the types of what is derived from it. */
 #include "src/config/private.h"
 

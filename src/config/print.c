@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts made from the table: the resolved configuration, the template, --help. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"

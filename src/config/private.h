@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* private.h — shared by the files of src/config only. */
 #ifndef PENTA_CONFIG_PRIVATE_H
 #define PENTA_CONFIG_PRIVATE_H

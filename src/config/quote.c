@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How values are spelt in files and arguments. Plain text stands as it is; what inih or a line
  * would spoil goes in quotes. */
 #include "src/config/private.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an archived configuration has to do with this one: on resume, and where only its weights are taken. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"

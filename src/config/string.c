@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that grows. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data.weights: decimal numbers, kept exact as whole numbers. */
 #include "src/config/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Weighted blends: which file the next sample comes from.
  *
  * With weights w that add up to 1, sample n comes from the file with the largest

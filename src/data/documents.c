@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where documents begin: at every file, and after every separator inside one. */
 #include "src/data/private.h"
 

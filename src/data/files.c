@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a corpus: opening one, and the tokens in it. */
 #include "src/data/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The .idx files of Megatron-LM, version 1 (doc/formats/corpus.md): trusted in nothing. */
 #include "src/data/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loss masks: a file for each file of the corpus, with a byte for each of its tokens. */
 #include "src/data/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* private.h — shared by the files of src/data only. */
 #ifndef PENTA_DATA_PRIVATE_H
 #define PENTA_DATA_PRIVATE_H

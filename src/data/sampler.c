@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which samples there are, and who takes which: pure functions of numbers. */
 #include "src/data/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parameter table: every tensor of a model, in the order of its units. */
 #include "penta/model/arch.h"
 #include "penta/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.h — what a model is made of (private to src/model).
  *
  * A model is a row of blocks, each with a program (program.h). place.c decides where a block's tensors live,

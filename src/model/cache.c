@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values of the places so far, layer by layer: what a new token looks back at.
  * Queries of one sequence are one op, because sequences are of different lengths; no
  * bit of attention depends on that. */

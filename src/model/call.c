@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes find in a call. */
 #include "src/model/block.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initial weights: an element is a function of (seed, part, place in the part), so
  * every layout makes the same model. */
 #include "src/model/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face names: one table a family. Its tensors are the parts of the parameter table, except
  * that GPT-2 stores [in, out] (Conv1D) and q, k, v side by side. */
 #include "penta/model/arch.h"

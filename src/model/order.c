@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In which order the passes of a block's nodes run, and what follows from it for the tensors. */
 #include "src/model/program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The three passes over the blocks. Recompute and the split of backward are here and
  * nowhere else; so are the brackets around the weights of a unit. */
 #include "src/model/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the tensors of blocks live. The rules are drawn in block.h. */
 #include "src/model/block.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* program.h — a block of the model as a table of nodes (private to src/model).
  *
  * A block (embedding, attention, ffn, head) is a program: a list of nodes. A node is of a kind (norm, linear,

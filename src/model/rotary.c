@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cosines and sines of the rotary positions: angle(p, i) = p · base^(-2i/R) (Su et
  * al. 2021, §3.2.2), in double, rounded once. */
 #include "src/model/block.h"

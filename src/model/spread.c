@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the tensors of a block are spread over the ranks of the axes, and that no node reads less than it
  * believes. Axes of one rank spread nothing and are not looked at. */
 #include "src/model/program.h"

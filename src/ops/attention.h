@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.h — block sizes and scratch of attention on the CPU (private to src/ops). */
 #ifndef PT_OPS_ATTENTION_H
 #define PT_OPS_ATTENTION_H

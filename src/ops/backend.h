@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* backend.h — what a device has to bring (private to src/ops).
  *
  * A backend is one function that fills a zeroed pt_device_t: ops, kernels, isa, threads, dry,

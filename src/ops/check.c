@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the checks of all ops share. */
 #include "src/ops/check.h"
 

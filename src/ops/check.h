@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h — words in which the checks of ops are written (private to src/ops).
  *
  * A check has one operand struct `a` and reads like the line of the contract in include/penta/ops/ops.h: which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: attention, and what turns its queries and keys. */
 #include "src/ops/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: ops that go element by element. */
 #include "src/ops/check.h"
 

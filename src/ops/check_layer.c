@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: embedding, linear layers, norms. */
 #include "src/ops/check.h"
 

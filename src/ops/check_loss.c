@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: the loss and its gradient. */
 #include "src/ops/check.h"
 

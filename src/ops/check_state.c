@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks: draws, sums, the optimizer and digests, of flat weights and gradients. */
 #include "penta/base/sum.h"
 #include "src/ops/check.h"

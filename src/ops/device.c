@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a device by name, and what is the same for all devices. */
 #include "penta/base/alloc.h"
 #include "penta/base/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dropout.h — which elements dropout keeps (private to the ops; all backends share it).
  *
  * A row (one token of one sample) has a key, mixed from what the whole row shares; four

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device of plans: addresses without memory behind them, so that a plan that reads or
  * writes a tensor dies at once, and memory larger than the machine can be laid out. Ops are
  * counted by ops.c and never reach the kernels. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.h — blocks of a matrix product by conversion to fp32 (private to src/ops). */
 #ifndef PT_OPS_GEMM_H
 #define PT_OPS_GEMM_H

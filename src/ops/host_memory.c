@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much host memory is left, asked before it is touched: Linux grants more address space than it
  * has memory, and ends whoever fills it. */
 #include "penta/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of every op: check, plan its scratch, count, run. */
 #include "penta/base/clock.h"
 #include "src/ops/backend.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shadow.h — the device of tests: the CPU kernels behind everything that makes a GPU dangerous.
  *
  * Memory: device blocks are PROT_NONE except while queued work runs; new memory is all ones

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of the shadow device: pages that only work that runs can touch. */
 #include "penta/base/alloc.h"
 #include "src/ops/shadow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The queued work of the shadow device, and when it runs. */
 #include "penta/base/rng.h"
 #include "src/ops/shadow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events and copies of the shadow device, as the host sees them. */
 #include "penta/base/alloc.h"
 #include "src/ops/shadow.h"

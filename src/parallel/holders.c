@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Says who holds what of a parameter. */
 #include "penta/parallel/holders.h"
 

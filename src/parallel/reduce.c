@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/parallel/units_private.h"
 
 /* Reductions are begun in the order the backward pass finishes buckets, which is the same on all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/parallel/shard.h"
 
 /* Zigzag (doc/glossary.md): 2·size equal chunks, rank r holds r and 2·size-1-r, so that each rank

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/parallel/units.h"
 
 /* A range of a bucket meets a part of a parameter in one run of the part's local rows; in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/parallel/units_private.h"
 #include "penta/base/alloc.h"
 

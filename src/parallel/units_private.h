@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of units.h: layout in units.c, the life of a step in reduce.c. */
 #ifndef PENTA_UNITS_PRIVATE_H
 #define PENTA_UNITS_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPUs for the threads of the ranks of a host. */
 #include "penta/base/log.h"
 #include "penta/base/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "pt_version.h"
 #include "src/train/private.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a run that hangs leaves behind: status.json and hang.txt, written by the watching thread. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.json while the run is at work. */
 #include "penta/base/clock.h"
 #include "penta/base/log.h"

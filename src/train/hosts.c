@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where each rank runs, and as which process: hosts.txt. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of train.h. */
 #ifndef PENTA_TRAIN_PRIVATE_H
 #define PENTA_TRAIN_PRIVATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an earlier start published, and a purge may have taken away since. */
 #include "penta/base/log.h"
 #include "src/train/run.h"

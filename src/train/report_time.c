@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the time of the steps went, on this rank. */
 #include "src/train/run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
 #include "penta/base/clock.h"
 #include "penta/base/fault.h"

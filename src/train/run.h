@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of pt_train_run: the loop (run.c), when it stops (stop_policy.c) and saves (save_policy.c), and
  * what it tells people and files (report.c). */
 #ifndef PENTA_TRAIN_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Saves that must not fail for a disk that is full for a moment. */
 #include "penta/base/clock.h"
 #include "penta/base/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a run saves, and what a save that failed means for it. */
 #include "penta/base/clock.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long a save takes: measured, and kept for the next start in timing.json. */
 #include "penta/base/log.h"
 #include "src/train/run.h"

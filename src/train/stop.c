@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals that ask a run to stop. Handlers set numbers, and before the loop they may end the process. */
 #include "penta/base/clock.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a run stops, and why: a request, the time limit, a stop file, the stop step. */
 #include "penta/base/clock.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A rank that makes the others wait says so itself: from the exchange it knows how long all of them work. */
 #include "penta/base/log.h"
 #include "src/train/run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
 #include "penta/parallel/layout.h"
 #include "penta/base/log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/train/private.h"
 
 pt_status_t pt_train_visit_shard(pt_trainer_t *t, int bucket, pt_visit_box_fn visit,

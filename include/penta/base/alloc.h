@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.h — host memory for structures (layer: base). Tensors live in arenas (arena.h).
  *
  * Every allocation has a name. While sealed (inside a training step), pt_alloc fails: what a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h — where tensors live (layer: base).
  *
  * Memory is planned first and then placed by the same code: an arena without memory only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h — time (layer: base). */
 #ifndef PENTA_CLOCK_H
 #define PENTA_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* digest.h — a fingerprint of tensors that does not depend on the layout (layer: base).
  *
  * The digest of a tensor is the sum modulo 2^64 over its elements of

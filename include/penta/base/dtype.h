@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dtype.h — element types (layer: base). */
 #ifndef PENTA_DTYPE_H
 #define PENTA_DTYPE_H

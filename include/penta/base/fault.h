@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.h — injected failures, for drills (layer: base).
  *
  * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) on that rank at that step do what

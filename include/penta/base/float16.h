@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* float16.h — the two 16-bit floating types (layer: base).
  *
  * bf16: 8 bits of exponent as fp32, 7 of fraction; fp16: 5 and 10 (IEEE binary16). Widening is

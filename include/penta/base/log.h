@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.h — lines for people (layer: base).
  *
  * One line = UTC date and time as in status.json, rank, step, text; lower case, cause not guess. Levels are defined by what

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normal.h — standard normal numbers without state (layer: base; inline, for kernels).
  *
  * Element `index` of the tensor `id` of `seed`: Box and Muller's transformation (1958) of one Philox

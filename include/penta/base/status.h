@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h — how calls fail (layer: base).
  *
  * Every call that can fail returns pt_status_t. The first detector raises: it records code,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sum.h — sums of many numbers that do not depend on order or grouping (layer: base).
  *
  * Elements are summed in fp64 over aligned blocks of 1,024 in a fixed pairwise order (the

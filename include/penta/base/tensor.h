@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor.h — a view of elements (layer: base).
  *
  * Plain data, passed by value, never owns memory. The innermost stride is 1. For each axis of

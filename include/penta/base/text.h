@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h — small text helpers (layer: base). */
 #ifndef PENTA_TEXT_H
 #define PENTA_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* where.h — what this rank is doing now (layer: base).
  *
  * One struct per run, written by the step, the model's passes and the loop, read by log lines,

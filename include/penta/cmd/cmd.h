@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd.h — subcommands (layer: cmd). main knows their names, nothing else. */
 #ifndef PENTA_CMD_H
 #define PENTA_CMD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* comm.h — ranks talking to each other (layer: comm; with io/ the only code that calls MPI).
  *
  * An engine drives the communication of one run: its communicators, the requests in flight, the

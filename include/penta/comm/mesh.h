@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mesh.h — which rank is where (layer: comm).
  *
  * World = tensor × context × pipeline × data, numbered with the innermost axis of `order` fastest.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* watch.h — the watchdog: what each rank is doing, and who holds up the others (layer: comm).
  *
  * Each rank keeps a record of its transfers (communicator, number on it, operation, bytes, peer,

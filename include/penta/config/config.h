@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.h — what the user asked for (layer: config, seen from parallel upwards).
  *
  * Everything comes from the option table include/penta/config/options.def. Precedence: default < preset or

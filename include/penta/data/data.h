@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data.h — from files to micro-batches (layer: data).
  *
  * A corpus is a run of tokens with document boundaries. Sample k of a corpus of n tokens is tokens

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.h — the HDF5 file (layer: io). Bytes and formats, no policy; format in
  * doc/formats/checkpoint.md.
  *

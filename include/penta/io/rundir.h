@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rundir.h — files of a run directory (layer: io). Rank 0 only, all Local.
  *
  * config.resolved.ini, hosts.txt, metrics.jsonl, timing.json, summary.json, status.json, run.lock, checkpoints/. Whole files

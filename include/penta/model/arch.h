@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arch.h — a model's dimensions and switches, and its table of parameters (layer: model).
  * Pure; no data. What a table row means: param.h. */
 #ifndef PENTA_ARCH_H

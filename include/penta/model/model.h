@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.h — forward and backward of the language model (layer: model). Never calls MPI: it asks
  * parallel (units.h, later tensor, context, expert) for what other ranks hold.
  *

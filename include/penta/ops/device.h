@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* device.h — memory, streams and events of what computes (layer: ops).
  *
  * One device per run: `cpu`, `cuda` (not in this version), `shadow` (tests: the CPU kernels behind

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ops.h — arithmetic on tensors (layer: ops). The contract of every op, for all backends.
  *
  * An op has a struct of arguments and three faces made from include/penta/ops/ops.def: the call

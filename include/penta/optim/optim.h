@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optim.h — AdamW, clipping, the learning rate and the loss scale (layer: optim). */
 #ifndef PENTA_OPTIM_H
 #define PENTA_OPTIM_H

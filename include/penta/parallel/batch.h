@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h — the tokens of a micro-batch (layer: parallel). Plain data. */
 #ifndef PENTA_BATCH_H
 #define PENTA_BATCH_H

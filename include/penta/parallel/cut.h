@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut.h — which stage computes which layers: the cut of the pipeline (layer: parallel).
  *
  * Layers are cut into positions, in order; the first begins with the embedding, the last ends with the head. A stage

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* holders.h — who holds what of a parameter (layer: parallel). Pure arithmetic.
  *
  * For each part of a parameter one description says which ranks hold the same elements, which hold

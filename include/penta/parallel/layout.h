@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h — the mesh a configuration asks for (layer: parallel). Pure. */
 #ifndef PENTA_LAYOUT_H
 #define PENTA_LAYOUT_H

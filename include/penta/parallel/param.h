@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* param.h — a row of the parameter table (layer: parallel, which deals with rows; src/model/arch.c
  * makes them).
  *

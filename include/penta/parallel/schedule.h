@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.h — what a pipeline stage does, in order, as data (layer: parallel).
  *
  * A schedule is a list per stage of actions; sends and receives follow from it. One checker, one

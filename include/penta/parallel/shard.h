@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h — who owns which elements (layer: parallel). Pure arithmetic. */
 #ifndef PENTA_SHARD_H
 #define PENTA_SHARD_H

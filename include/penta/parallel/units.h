@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* units.h — weights and gradients as flat buffers: the data axis and ZeRO (layer: parallel).
  *
  * A unit (embedding, each layer, head; its experts later) is one flat buffer of weights and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h — what a run will need, before it runs (layer: plan).
  *
  * A plan is a dry run: the trainer is made on the dry device and wire and takes one step, so its

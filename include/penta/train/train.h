@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* train.h — a training run (layer: train). */
 #ifndef PENTA_TRAIN_H
 #define PENTA_TRAIN_H

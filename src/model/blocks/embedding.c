@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* y = dropout(token embedding + position embedding, where learned). Its input pass hands
  * nothing on: the gradient of y is only kept for the tables. */
 #include "src/model/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Final norm, output head and loss as one op. Its forward pass goes over blocks of
  * rows: logits exist for one block at a time, and gradients of weights and input are
  * made while they do. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two blocks of a layer, as tables of nodes. */
 #include "src/model/program.h"
 

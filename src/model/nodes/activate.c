@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Activations and the ends of residual branches; each adds the bias of the linear layer before it, which it reads
  * anyway. */
 #include "src/model/block.h"

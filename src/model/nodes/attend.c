@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Positions and attention, head by head. */
 #include "src/model/block.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linear layers: the only place that calls GEMM, so the list of GEMM calls is
  * decided here. */
 #include "src/model/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Norms, of rows and of heads. */
 #include "src/model/block.h"
 

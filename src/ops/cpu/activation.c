@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary positions and activations. */
 #include "src/ops/cpu/kernel.h"
 

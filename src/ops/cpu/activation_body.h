@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* activation_body.h — see kernel.h; no include guard. */
 
 static void FN(rotary)(struct pt_stream *stream, const pt_op_rotary_t *a)

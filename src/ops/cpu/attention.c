@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by blocks of queries and keys. */
 #include "src/ops/attention.h"
 #include "src/ops/cpu/draw.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_body.h — see kernel.h; no include guard. Forward, and what both directions use.
  *
  * Scores are kept transposed, [keys, queries] with QB queries a row: queries lie in vector

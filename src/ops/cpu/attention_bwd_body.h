@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_bwd_body.h — backward of attention_body.h, which includes it.
  *
  * Probabilities are made again from the log-sum-exp. With dP = dO·Vᵀ, delta = rowsum(dO∘O):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between the floating types: blocks for other kernels, and cast. */
 #include "src/ops/cpu/kernel.h"
 

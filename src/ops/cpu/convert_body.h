@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convert_body.h — see each_wide.h; no include guard. */
 
 static void FN(put_wide)(A *to, const A *from, int64_t count, bool add)

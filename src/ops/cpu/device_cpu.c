@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU as a device: host memory, work done when it is asked for. */
 #include "pt_autoconf.h"
 #include "penta/base/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw.h — dropout words for a stretch of a row (private to src/ops/cpu). */
 #ifndef PT_CPU_DRAW_H
 #define PT_CPU_DRAW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* each_type.h — includes PT_BODY once per storage type (private to src/ops/cpu; no include guard).
  *
  * The body sees: T storage type; A accumulator, A_TYPE its pt_dtype_t; FN(name) its name for T,

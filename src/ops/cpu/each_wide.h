@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* each_wide.h — includes PT_BODY once per accumulator type (private to src/ops/cpu; no include
  * guard), storage and accumulator being the same. For what each_type.h has, and for bodies whose
  * narrower operands pass through WIDEN and NARROW, a block at a time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fill, add, bias, residual, dropout. */
 #include "src/ops/cpu/draw.h"
 #include "src/ops/cpu/kernel.h"

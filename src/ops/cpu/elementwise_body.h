@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elementwise_body.h — see kernel.h; no include guard. */
 
 static void FN(add)(struct pt_stream *stream, const pt_op_add_t *a)

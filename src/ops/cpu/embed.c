@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by index, and back. */
 #include "src/ops/cpu/kernel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* embed_body.h — see kernel.h; no include guard. */
 
 static void FN(embed_fwd)(struct pt_stream *stream, const pt_op_embed_fwd_t *a)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One op, one BLAS call; narrow operands that no library takes are converted, block by block. */
 #include "pt_autoconf.h"
 #include "src/ops/cpu/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h — what every CPU kernel file starts with (private to src/ops/cpu).
  *
  * A file NAME.c is compiled once per instruction set level with -DPT_ISA=base|v3|v4; its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel table of one instruction set level. */
 #include "src/ops/cpu/kernel.h"
 

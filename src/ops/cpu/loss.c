@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy over a vocabulary that may be cut among ranks. */
 #include "src/ops/cpu/kernel.h"
 

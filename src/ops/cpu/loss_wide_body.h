@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loss_wide_body.h — see each_wide.h; no include guard. */
 
 static void FN(cross_entropy_fwd)(struct pt_stream *stream,

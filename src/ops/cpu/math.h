@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* math.h — exp and log whose bits are the same alone and in a vector (private to src/ops/cpu).
  *
  * Branch-free, so that compilers vectorise the loops that call them, and without contraction,

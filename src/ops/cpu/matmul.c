@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/ops/cpu/matmul.h"
 #include "pt_autoconf.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matmul.h — products of bf16 matrices by oneDNN (private to src/ops/cpu).
  *
  * A product of one shape, with its strides, transpositions, type of c and number of threads, is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* norm_body.h — see kernel.h; no include guard. */
 #include "src/ops/cpu/reduce.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Normal numbers: initial weights. */
 #include "penta/base/normal.h"
 #include "src/ops/cpu/kernel.h"

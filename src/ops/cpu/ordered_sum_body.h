@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ordered_sum_body.h — see each_wide.h; no include guard. */
 
 static void FN(ordered_sum)(struct pt_stream *stream, const pt_op_ordered_sum_t *a)

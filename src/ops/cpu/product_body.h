@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product_body.h — products of small blocks; see kernel.h; no include guard.
  *
  * c[i,j] = (+=) sum over p of a[i,p]·b[p,j], every element one chain of multiply-adds in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.h — reductions over a row in a fixed order (private to src/ops/cpu; no include guard:
  * bodies include it once per type).
  *

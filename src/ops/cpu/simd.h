@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h — the few vector operations that compilers do not find by themselves (private to
  * src/ops/cpu). PT_VECTOR_BYTES is the register width of the level. */
 #ifndef PT_CPU_SIMD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h — the stream of the CPU device (private to src/ops/cpu). Work is done at once. */
 #ifndef PT_CPU_STREAM_H
 #define PT_CPU_STREAM_H

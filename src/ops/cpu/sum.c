@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sums in a fixed order, and exact ones. */
 #include "penta/base/sum.h"
 #include "src/ops/cpu/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sum_body.h — see kernel.h; no include guard. */
 
 /* fp64 sum of up to PT_SUM_BLOCK elements (or squares), folded by halves: element i meets

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The optimizer's update, and the digest of a state. */
 #include "penta/base/digest.h"
 #include "src/ops/cpu/kernel.h"

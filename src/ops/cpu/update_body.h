@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* update_body.h — see each_wide.h; no include guard. */
 
 /* What all elements of an update share. */

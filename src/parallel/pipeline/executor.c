@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/parallel/schedule.h"
 
 pt_status_t pt_schedule_run(const pt_schedule_t *schedule, int stage,
