@@ -5,6 +5,7 @@
 
 #include "regression/tap.h"
 
+#include "penta/base/rng.h"
 #include "penta/comm/comm.h"
 
 #include <mpi.h>
@@ -28,6 +29,12 @@ static int ranks_sum(int value, void *context)
 
     MPI_Allreduce(&value, &total, 1, MPI_INT, MPI_SUM, *(MPI_Comm *)context);
     return total;
+}
+
+/* A number of [-1, 1) with all bits of a float, so that sums round: the i-th of a stream. Tests make millions. */
+__attribute__((unused)) static inline float ranks_number(int stream, int64_t i)
+{
+    return (float)(int64_t)pt_mix64(pt_mix64((uint64_t)stream) ^ (uint64_t)i) * 0x1p-63f;
 }
 
 /* A failed call of Penta ends the test: the others would wait. */

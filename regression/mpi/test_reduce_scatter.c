@@ -5,8 +5,6 @@
  * and slots whose order is tried by chance. Expectation: the loop in rank order. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/base/normal.h"
-
 #include <math.h>
 
 enum { MOST = 2048, MOST_RANKS = 8, PEER = 512 };
@@ -40,7 +38,7 @@ static double as(pt_dtype_t dtype, double x)
 /* Within the range of fp16. */
 static double value(int rank, int64_t i, pt_dtype_t dtype)
 {
-    double x = pt_normal(11, (uint64_t)rank, i) * (i % 3 == 0 ? 1e3 : 1);
+    double x = ranks_number(rank, i) * (i % 3 == 0 ? 1e3 : 1);
 
     return as(dtype, x);
 }

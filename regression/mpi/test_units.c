@@ -5,7 +5,6 @@
  * do not grow with the largest unit. Expectation: the loop in rank order. */
 #include "regression/mpi/ranks.h"
 
-#include "penta/base/normal.h"
 #include "penta/model/arch.h"
 #include "penta/parallel/units.h"
 
@@ -72,7 +71,7 @@ static void close_rig(void)
 
 static float value(int rank, int bucket, int64_t i)
 {
-    return (float)pt_normal(5, (uint64_t)(rank * 100 + bucket), i);
+    return ranks_number(rank * 100 + bucket, i);
 }
 
 static void copy(pt_tensor_t x, float *host, bool out)
