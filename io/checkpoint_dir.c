@@ -75,7 +75,7 @@ static pt_status_t scan(const char *directory, const char *suffix, entries_t *ou
 
     if (!stream && errno == ENOENT)
         return PT_OK;
-    PT_CHECK(stream, PT_IO, "%s: cannot be listed: %s", directory, strerror(errno));
+    PT_CHECK_OS(stream, PT_IO, errno, "%s: cannot be listed: %m", directory);
     errno = 0;
     while (status == PT_OK && (file = readdir(stream)) != NULL) {
         if (parse_name(file->d_name, suffix, &step))
@@ -83,7 +83,7 @@ static pt_status_t scan(const char *directory, const char *suffix, entries_t *ou
         errno = 0;
     }
     if (status == PT_OK && errno != 0)
-        status = PT_FAIL(PT_IO, "%s: cannot be listed: %s", directory, strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be listed: %m", directory);
     closedir(stream);
     return status;
 }

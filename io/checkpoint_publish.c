@@ -21,11 +21,9 @@ static pt_status_t settle(pt_checkpoint_writer_t *writer, pt_status_t status)
     if (status == PT_OK)
         status = pt_checkpoint_inject("checkpoint.close", writer->partial);
     if (status == PT_OK && fsync(fd) != 0)
-        status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", writer->partial,
-                         strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", writer->partial);
     if (close(fd) != 0 && status == PT_OK)
-        status = PT_FAIL(PT_IO, "%s: cannot be closed: %s", writer->partial,
-                         strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be closed: %m", writer->partial);
     return status;
 }
 

@@ -26,9 +26,10 @@ pt_status_t pt_checkpoint_inject(const char *site, const char *path)
 {
     pt_watch_mark(site);
     switch (pt_fault(site)) {
-    case PT_FAULT_IO: return PT_FAIL(PT_IO, "%s: injected failure at %s", path, site);
+    case PT_FAULT_IO:
+        return PT_FAIL_OS(PT_IO, EIO, "%s: injected failure at %s", path, site);
     case PT_FAULT_NOSPACE:
-        return PT_FAIL(PT_IO, "%s: %s (injected at %s)", path, strerror(ENOSPC), site);
+        return PT_FAIL_OS(PT_IO, ENOSPC, "%s: %m (injected at %s)", path, site);
     default: return PT_OK;
     }
 }
@@ -194,8 +195,8 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
              PT_IO, "%s: is in the way, and is not a regular file; remove it",
              writer->path);
     if (unlink(writer->partial) != 0)
-        PT_CHECK(errno == ENOENT, PT_IO, "%s: is in the way and cannot be removed: %s",
-                 writer->partial, strerror(errno));
+        PT_CHECK_OS(errno == ENOENT, PT_IO, errno,
+                    "%s: is in the way and cannot be removed: %m", writer->partial);
     PT_TRY(check_space(writer, strlen(config) + strlen(hosts)));
     PT_TRY(pt_h5_create_file(writer->partial, &file));
     status = create_contents(writer, file, config, hosts);
@@ -208,9 +209,9 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
 static pt_status_t open_elements(pt_checkpoint_writer_t *writer)
 {
     writer->fd = open(writer->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    PT_CHECK(writer->fd >= 0, PT_IO,
-             "%s: cannot be opened: %s; does every host see this directory?",
-             writer->partial, strerror(errno));
+    PT_CHECK_OS(writer->fd >= 0, PT_IO, errno,
+                "%s: cannot be opened: %m; does every host see this directory?",
+                writer->partial);
     return PT_OK;
 }
 

@@ -67,7 +67,7 @@ static pt_status_t make_one(const char *path)
         "%s: cannot make this directory: it is a symbolic link that leads nowhere; "
         "make what it points to, or remove the link",
         path);
-    return PT_FAIL(PT_IO, "%s: cannot make this directory: %s", path, strerror(error));
+    return PT_FAIL_OS(PT_IO, error, "%s: cannot make this directory: %m", path);
 }
 
 pt_status_t pt_file_make_directory(const char *path)
@@ -95,13 +95,13 @@ pt_status_t pt_file_open_plain(const char *path, int flags, int *fd)
 
     *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0 && errno == ENOENT) {
-        PT_CHECK(lstat(path, &info) != 0 || unlink(path) == 0, PT_IO,
-                 "%s: a link to nothing, cannot be removed: %s", path, strerror(errno));
+        PT_CHECK_OS(lstat(path, &info) != 0 || unlink(path) == 0, PT_IO, errno,
+                    "%s: a link to nothing, cannot be removed: %m", path);
         return PT_OK;
     }
     /* ENXIO: a pipe that nobody reads, or a socket. */
-    PT_CHECK(*fd >= 0 || errno == ENXIO || errno == EISDIR, PT_IO,
-             "%s: cannot be opened: %s", path, strerror(errno));
+    PT_CHECK_OS(*fd >= 0 || errno == ENXIO || errno == EISDIR, PT_IO, errno,
+                "%s: cannot be opened: %m", path);
     if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
         return PT_OK;
     if (*fd >= 0)
@@ -114,14 +114,14 @@ static pt_status_t sync_opened(const char *path, int flags)
 {
     int fd = open(path, flags | O_CLOEXEC), error = 0;
 
-    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    PT_CHECK_OS(fd >= 0, PT_IO, errno, "%s: cannot be opened: %m", path);
     if (fsync(fd) != 0)
         error = errno;
     if (close(fd) != 0 && error == 0)
         error = errno;
     /* Some file systems cannot sync directories (EINVAL): nothing is left to do there. */
-    PT_CHECK(error == 0 || ((flags & O_DIRECTORY) && error == EINVAL), PT_IO,
-             "%s: not safe on disk: %s", path, strerror(error));
+    PT_CHECK_OS(error == 0 || ((flags & O_DIRECTORY) && error == EINVAL), PT_IO, error,
+                "%s: not safe on disk: %m", path);
     return PT_OK;
 }
 
@@ -142,8 +142,8 @@ pt_status_t pt_file_sync_directory_of(const char *path)
 
 pt_status_t pt_file_rename(const char *from, const char *to)
 {
-    PT_CHECK(rename(from, to) == 0, PT_IO, "%s: cannot be renamed to %s: %s", from, to,
-             strerror(errno));
+    PT_CHECK_OS(rename(from, to) == 0, PT_IO, errno, "%s: cannot be renamed to %s: %m",
+                from, to);
     return pt_file_sync_directory_of(to);
 }
 
@@ -155,8 +155,8 @@ pt_status_t pt_file_write_all(int fd, const char *path, const void *data, int64_
         ssize_t n = write(fd, from, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES));
         if (n < 0 && errno == EINTR)
             continue;
-        PT_CHECK(n > 0, PT_IO, "%s: cannot be written: %s", path,
-                 n < 0 ? strerror(errno) : "nothing was accepted");
+        PT_CHECK_OS(n > 0, PT_IO, n < 0 ? errno : EIO, "%s: cannot be written: %m",
+                    path);
         from += n;
         bytes -= n;
     }
@@ -169,12 +169,13 @@ pt_status_t pt_file_unreadable(const char *path, int error)
     bool is_link = error == ENOENT && lstat(path, &info) == 0;
 
     if (error == ENOENT || error == ENOTDIR)
-        return PT_FAIL(PT_IO, "%s: %s%s", path, strerror(error),
-                       is_link ? " (it is a link to nothing)" : "");
-    return PT_FAIL(PT_IO,
-                   "%s: cannot be read: %s; nothing says that it is damaged: make it "
-                   "readable, or move it away",
-                   path, strerror(error));
+        return PT_FAIL_OS(PT_IO, error, "%s: %m%s", path,
+                          is_link ? " (it is a link to nothing)" : "");
+    return PT_FAIL_OS(
+        PT_IO, error,
+        "%s: cannot be read: %m; nothing says that it is damaged: make it "
+        "readable, or move it away",
+        path);
 }
 
 /* Where the file ends by now; `at` where that cannot be told. */
@@ -216,8 +217,8 @@ pt_status_t pt_file_pwrite(int fd, const char *path, const void *data, int64_t b
             pwrite(fd, from, (size_t)(bytes < MOVE_BYTES ? bytes : MOVE_BYTES), at);
         if (n < 0 && errno == EINTR)
             continue;
-        PT_CHECK(n > 0, PT_IO, "%s: cannot be written at byte %lld: %s", path,
-                 (long long)at, n < 0 ? strerror(errno) : "nothing was accepted");
+        PT_CHECK_OS(n > 0, PT_IO, n < 0 ? errno : EIO,
+                    "%s: cannot be written at byte %lld: %m", path, (long long)at);
         from += n;
         at += n;
         bytes -= n;
@@ -233,8 +234,7 @@ pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *wha
     PT_TRY(pt_file_directory(path, &directory));
     int failed = statvfs(directory, &info), error = errno;
     pt_free(directory);
-    PT_CHECK(failed == 0, PT_IO, "%s: its directory cannot be used: %s", path,
-             strerror(error));
+    PT_CHECK_OS(failed == 0, PT_IO, error, "%s: its directory cannot be used: %m", path);
     /* In double: the product of what file systems claim may exceed 64 bits. */
     double available = (double)info.f_bavail * (double)info.f_frsize;
     PT_CHECK(available >= (double)bytes, PT_IO,
@@ -261,13 +261,12 @@ pt_status_t pt_file_check_size(const char *path, int64_t bytes, const char *what
     char need[32];
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 
-    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be created: %s", path, strerror(errno));
+    PT_CHECK_OS(fd >= 0, PT_IO, errno, "%s: cannot be created: %m", path);
     int error = ftruncate(fd, bytes) == 0 ? 0 : errno;
     close(fd);
     (void)unlink(path);
-    PT_CHECK(error != EFBIG, PT_IO, "%s: %s needs %s: %s%s", path, what,
-             pt_text_bytes(bytes, need, sizeof need), strerror(error),
-             size_advice(bytes));
+    PT_CHECK_OS(error != EFBIG, PT_IO, error, "%s: %s needs %s: %m%s", path, what,
+                pt_text_bytes(bytes, need, sizeof need), size_advice(bytes));
     return PT_OK;
 }
 
@@ -276,14 +275,13 @@ pt_status_t pt_file_reserve(const char *path)
     int fd = open(path, O_RDWR | O_CLOEXEC), error = 0;
     struct stat info;
 
-    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    PT_CHECK_OS(fd >= 0, PT_IO, errno, "%s: cannot be opened: %m", path);
     if (fstat(fd, &info) != 0 ||
         (info.st_size > 0 && fallocate(fd, 0, 0, info.st_size) != 0))
         error = errno;
     close(fd);
-    PT_CHECK(error != ENOSPC && error != EDQUOT && error != EFBIG, PT_IO,
-             "%s: cannot grow to %lld bytes: %s", path, (long long)info.st_size,
-             strerror(error));
+    PT_CHECK_OS(error != ENOSPC && error != EDQUOT && error != EFBIG, PT_IO, error,
+                "%s: cannot grow to %lld bytes: %m", path, (long long)info.st_size);
     return PT_OK;
 }
 
@@ -302,12 +300,12 @@ static pt_status_t write_new(const char *path, const char *text)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     pt_status_t status;
 
-    PT_CHECK(fd >= 0, PT_IO, "%s: cannot be created: %s", path, strerror(errno));
+    PT_CHECK_OS(fd >= 0, PT_IO, errno, "%s: cannot be created: %m", path);
     status = pt_file_write_all(fd, path, text, (int64_t)strlen(text));
     if (status == PT_OK && fsync(fd) != 0)
-        status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", path, strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", path);
     if (close(fd) != 0 && status == PT_OK)
-        status = PT_FAIL(PT_IO, "%s: cannot be closed: %s", path, strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be closed: %m", path);
     return status;
 }
 

@@ -51,15 +51,24 @@ static herr_t take_errno(unsigned n, const H5E_error2_t *error, void *context)
     return 0;
 }
 
-static pt_status_t raise_h5(pt_status_t status, const char *file, int line,
+/* 0: HDF5 did not fail for what the system said. */
+static int h5_errno(void)
+{
+    int error = 0;
+
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_errno, &error);
+    return error;
+}
+
+static pt_status_t raise_h5(pt_status_t status, int error, const char *file, int line,
                             const char *path, const char *format, va_list args)
 {
     char message[PT_H5_TEXT], reason[PT_H5_TEXT];
 
     vsnprintf(message, sizeof message, format, args);
     pt_h5_error(reason, sizeof reason);
-    return pt_error_raise(status, PT_SCOPE_LOCAL, file, line, "%s: %s%s%s%s", path,
-                          message, reason[0] ? " (HDF5: " : "", reason,
+    return pt_error_raise(status, PT_SCOPE_LOCAL, error, file, line, "%s: %s%s%s%s",
+                          path, message, reason[0] ? " (HDF5: " : "", reason,
                           reason[0] ? ")" : "");
 }
 
@@ -69,7 +78,7 @@ pt_status_t pt_h5_fail(const char *file, int line, const char *path, const char 
     va_list args;
 
     va_start(args, format);
-    pt_status_t status = raise_h5(PT_IO, file, line, path, format, args);
+    pt_status_t status = raise_h5(PT_IO, h5_errno(), file, line, path, format, args);
     va_end(args);
     return status;
 }
@@ -78,14 +87,13 @@ pt_status_t pt_h5_damaged(const char *file, int line, const char *path,
                           const char *format, ...)
 {
     va_list args;
-    int error = 0;
+    int error = h5_errno();
 
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_errno, &error);
     /* Where metadata are damaged, HDF5 asks for places that no file has. */
     if (error != 0 && error != EINVAL && error != EFBIG && error != EOVERFLOW)
         return pt_file_unreadable(path, error);
     va_start(args, format);
-    pt_status_t status = raise_h5(PT_DAMAGED, file, line, path, format, args);
+    pt_status_t status = raise_h5(PT_DAMAGED, 0, file, line, path, format, args);
     va_end(args);
     return status;
 }

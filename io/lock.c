@@ -100,8 +100,8 @@ static pt_status_t write_lock(const pt_lock_t *lock)
     host_name(host);
     snprintf(text, sizeof text, "%s %ld %016" PRIx64 "\n", host, (long)getpid(),
              lock->id);
-    PT_CHECK(ftruncate(lock->fd, 0) == 0 && lseek(lock->fd, 0, SEEK_SET) == 0, PT_IO,
-             "%s: cannot be written: %s", lock->path, strerror(errno));
+    PT_CHECK_OS(ftruncate(lock->fd, 0) == 0 && lseek(lock->fd, 0, SEEK_SET) == 0, PT_IO,
+                errno, "%s: cannot be written: %m", lock->path);
     return pt_file_write_all(lock->fd, lock->path, text, (int64_t)strlen(text));
 }
 
@@ -153,9 +153,9 @@ static pt_status_t make_again(pt_lock_t *lock, bool *made)
     int fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return PT_OK;
-    PT_CHECK(fd >= 0, PT_IO,
-             "%s: removed while the run was at work; cannot be made again: %s",
-             lock->path, strerror(errno));
+    PT_CHECK_OS(fd >= 0, PT_IO, errno,
+                "%s: removed while the run was at work; cannot be made again: %m",
+                lock->path);
     close(lock->fd);
     lock->fd = fd;
     *made = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
@@ -213,9 +213,9 @@ static pt_status_t look_again(pt_lock_t *lock)
                    lock->path);
         return write_lock(lock);
     }
-    PT_CHECK(error == 0, PT_IO,
-             "%s: cannot be read, so it is not known who owns the directory: %s",
-             lock->path, strerror(error));
+    PT_CHECK_OS(error == 0, PT_IO, error,
+                "%s: cannot be read, so it is not known who owns the directory: %m",
+                lock->path);
     return say_taken(lock, &owner);
 }
 
@@ -227,9 +227,9 @@ pt_status_t pt_lock_check(pt_lock_t *lock)
     if (is_ours(lock))
         return PT_OK;
     int error = stat(lock->path, &info) == 0 ? 0 : errno;
-    PT_CHECK(error == 0 || error == ENOENT || error == ENOTDIR, PT_IO,
-             "%s: cannot be read, so it is not known who owns the directory: %s",
-             lock->path, strerror(error));
+    PT_CHECK_OS(error == 0 || error == ENOENT || error == ENOTDIR, PT_IO, error,
+                "%s: cannot be read, so it is not known who owns the directory: %m",
+                lock->path);
     if (error != 0)
         PT_TRY(make_again(lock, &made));
     return made ? PT_OK : look_again(lock);
@@ -298,10 +298,11 @@ static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
 
     lock->fd =
         open(lock->path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
-    PT_CHECK(lock->fd >= 0, PT_IO, "%s: cannot be opened: %s", lock->path,
-             errno == ELOOP                      ? "it is a symbolic link; remove it"
-             : errno == EISDIR || errno == ENXIO ? "it is not a regular file; remove it"
-                                                 : strerror(errno));
+    PT_CHECK_OS(lock->fd >= 0, PT_IO, errno, "%s: cannot be opened: %m%s", lock->path,
+                errno == ELOOP ? " (it is a symbolic link; remove it)"
+                : errno == EISDIR || errno == ENXIO
+                    ? " (it is not a regular file; remove it)"
+                    : "");
     PT_CHECK(fstat(lock->fd, &info) == 0 && S_ISREG(info.st_mode), PT_IO,
              "%s: is not a regular file; remove it", lock->path);
     bool held = hold(lock->fd);

@@ -58,7 +58,7 @@ static pt_status_t filter(pt_metrics_t *metrics, FILE *from, int to, const char 
         else
             ++*dropped;
     }
-    PT_CHECK(!ferror(from), PT_IO, "%s: cannot be read: %s", path, strerror(errno));
+    PT_CHECK_OS(!ferror(from), PT_IO, errno, "%s: cannot be read: %m", path);
     return PT_OK;
 }
 
@@ -73,10 +73,10 @@ static pt_status_t rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
     int to =
         open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 
-    PT_CHECK(to >= 0, PT_IO, "%s: cannot be created: %s", temporary, strerror(errno));
+    PT_CHECK_OS(to >= 0, PT_IO, errno, "%s: cannot be created: %m", temporary);
     status = filter(metrics, from, to, path, last_step, &dropped);
     if (status == PT_OK && (dropped > 0 || is_link) && fsync(to) != 0)
-        status = PT_FAIL(PT_IO, "%s: not safe on disk: %s", temporary, strerror(errno));
+        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", temporary);
     close(to);
     if (status == PT_OK && (dropped > 0 || is_link)) {
         pt_log_all(PT_LOG_INFO, "%s: dropped %lld lines after step %lld", path,
@@ -101,7 +101,7 @@ static pt_status_t drop_lines(pt_metrics_t *metrics, const char *directory,
     from = fdopen(fd, "r");
     if (!from) {
         close(fd);
-        return PT_FAIL(PT_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return PT_FAIL_OS(PT_IO, errno, "%s: cannot be opened: %m", path);
     }
     status = pt_file_join(directory, "metrics.jsonl.tmp", &temporary);
     if (status == PT_OK) {
@@ -137,8 +137,8 @@ static pt_status_t append(int fd, const char *text, int64_t bytes)
 {
     struct stat info;
 
-    PT_CHECK(fstat(fd, &info) == 0, PT_IO, "metrics.jsonl: cannot be looked at: %s",
-             strerror(errno));
+    PT_CHECK_OS(fstat(fd, &info) == 0, PT_IO, errno,
+                "metrics.jsonl: cannot be looked at: %m");
     pt_status_t status = pt_file_write_all(fd, "metrics.jsonl", text, bytes);
     if (status != PT_OK)
         (void)ftruncate(fd, info.st_size);

@@ -71,12 +71,11 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path, double wai
     PT_TRY(pt_strdup("run directory", path, &dir->path));
     PT_TRY(pt_file_join(path, "checkpoints", &dir->checkpoints));
     PT_TRY(pt_file_make_directory(path));
-    PT_CHECK(access(path, W_OK | X_OK) == 0, PT_IO,
-             "%s: this directory cannot be written: %s", path, strerror(errno));
+    PT_CHECK_OS(access(path, W_OK | X_OK) == 0, PT_IO, errno,
+                "%s: this directory cannot be written: %m", path);
     PT_TRY(pt_file_make_directory(dir->checkpoints));
-    PT_CHECK(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO,
-             "%s: this directory cannot be written: %s", dir->checkpoints,
-             strerror(errno));
+    PT_CHECK_OS(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO, errno,
+                "%s: this directory cannot be written: %m", dir->checkpoints);
     PT_TRY(pt_lock_take(dir->path, wait_sec, &dir->lock));
     remove_left_over(dir);
     pt_status_reserve(dir->path);

@@ -231,6 +231,12 @@ often="$text checkpoint.every=1 train.steps=20"
     tap_ok "interrupted: 4" test $? -eq 4
     tap_ok "interrupted: at once" test $((SECONDS - began)) -le 3
 
+    # No name of a file makes a full disk a hopeless one.
+    name="Permission denied"
+    PENTA_FAULT=checkpoint.rename:0:20:nospace tap_fails "a name like an error: 4" 4 \
+        run_with 3 $text train.steps=20 run.time_limit=00:04 run.dir="$name"
+    tap_ok "a name like an error: it tries again" grep -q "tried again.*No space left on device" err
+
     # A disk that is full for a moment.
     rm -rf run
     mkdir run

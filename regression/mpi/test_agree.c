@@ -6,6 +6,7 @@
 
 #include "penta/base/log.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -69,11 +70,12 @@ static void failing(const pt_status_t status[4], pt_status_t worst, int speaker,
     pt_error_clear();
     capture();
     if (mine > PT_ABORTED)
-        (void)PT_FAIL(mine, "failure of rank %d.", ranks.rank);
+        (void)PT_FAIL_OS(mine, EDQUOT - ranks.rank, "failure of rank %d.", ranks.rank);
     mine = pt_comm_agree(ranks.world, mine, quiet);
     printed = captured("failure of rank");
     snprintf(text, sizeof text, "failure of rank %d.", speaker);
     tap_all(mine == worst && error->status == worst && strcmp(error->text, text) == 0 &&
+                error->os_error == EDQUOT - speaker &&
                 error->scope == PT_SCOPE_COMMON && error->reported == !quiet,
             "%s: everyone has the record of rank %d", pt_status_name(worst), speaker);
     tap_all(printed == (ranks.rank == speaker && !quiet), "printed %s",

@@ -6,8 +6,9 @@
 
 #include "penta/base/fault.h"
 
-#define H5_USE_110_API
-#include <hdf5.h>
+#include "io/h5.h"
+
+#include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -322,6 +323,18 @@ static void test_links(void)
     H5Fclose(file), expect("l8", "is not one text");
 }
 
+/* HDF5 tells errno in a text only. */
+static void test_refused(void)
+{
+    hid_t file;
+
+    mkdir("directory", 0777);
+    tap_ok(pt_h5_create_file("directory", &file) == PT_IO &&
+               pt_error_last()->os_error == EISDIR,
+           "what the system told HDF5 is on record: %s", pt_error_last()->text);
+    pt_error_clear();
+}
+
 int main(void)
 {
     pt_engine_t *engine = small_engine();
@@ -352,6 +365,7 @@ int main(void)
     test_attributes();
     test_datasets();
     test_links();
+    test_refused();
     tap_ok(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) == 0,
            "no HDF5 handle is left open");
     pt_engine_destroy(engine);

@@ -6,6 +6,7 @@
 #include "penta/base/log.h"
 #include "penta/base/status.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <regex.h>
 #include <string.h>
@@ -129,6 +130,29 @@ static void test_record(void)
     tap_ok(second() == PT_CONFIG && error->status == PT_CONFIG && !error->reported &&
                error->scope == PT_SCOPE_COMMON && error->depth == 1,
            "a reported error makes room for the next");
+    pt_error_clear();
+}
+
+static pt_status_t refused(int number)
+{
+    PT_CHECK_OS(number == 0, PT_IO, number, "%s: %m; byte %d", "corpus.bin", 7);
+    return PT_OK;
+}
+
+static void test_system(void)
+{
+    const pt_error_t *error = pt_error_last();
+
+    tap_ok(refused(0) == PT_OK && refused(EFBIG) == PT_IO && error->os_error == EFBIG,
+           "the errno of a system call is on record");
+    tap_ok(strcmp(error->text, "corpus.bin: File too large; byte 7") == 0,
+           "and what it means in the text");
+    (void)refused(EDQUOT);
+    tap_ok(error->os_error == EFBIG, "that of the first failure");
+    pt_error_clear();
+    errno = EDQUOT;
+    (void)deep();
+    tap_ok(error->os_error == 0, "a failure of no system call has none");
     pt_error_clear();
 }
 
@@ -264,6 +288,7 @@ int main(void)
 {
     test_codes();
     test_record();
+    test_system();
     test_threads();
     test_print();
     test_log();

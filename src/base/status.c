@@ -4,6 +4,7 @@
 #include "penta/base/log.h"
 #include "penta/base/text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,8 +41,8 @@ const char *pt_status_sentence(pt_status_t status)
     return statuses[known(status)].sentence;
 }
 
-pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *file,
-                           int line, const char *format, ...)
+pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, int os_error,
+                           const char *file, int line, const char *format, ...)
 {
     pt_error_t *error = &last_error;
     va_list args;
@@ -51,11 +52,13 @@ pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *fil
     error->status = status;
     error->scope = scope;
     error->reported = false;
+    error->os_error = os_error;
     error->where = *pt_log_where();
     error->depth = 0;
     /* The arguments may borrow the text of the record that is being replaced. */
     char text[PT_ERROR_TEXT];
     va_start(args, format);
+    errno = os_error; /* for %m */
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     pt_text_printable(text); /* it may quote a file */

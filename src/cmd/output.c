@@ -28,8 +28,7 @@ static pt_status_t check(bool written)
         return PT_OK;
     if (pt_output_is_unread())
         return PT_STOPPED;
-    return PT_FAIL_COMMON(PT_IO, "standard output cannot be written: %s",
-                          strerror(error));
+    return PT_FAIL_COMMON_OS(PT_IO, error, "standard output cannot be written: %m");
 }
 
 /* A model may choose any byte, and a terminal would obey some: ESC for one. Files get what was chosen. */

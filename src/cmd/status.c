@@ -37,8 +37,8 @@ static pt_status_t read_tail(const char *directory, const char *name, char *text
     snprintf(path, sizeof path, "%s/%s", directory, name);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = errno;
     *found = fd >= 0;
-    PT_CHECK_COMMON(fd >= 0 || error == ENOENT, PT_IO, "%s: cannot be opened: %s", path,
-                    strerror(error));
+    PT_CHECK_COMMON_OS(fd >= 0 || error == ENOENT, PT_IO, error,
+                       "%s: cannot be opened: %m", path);
     if (fd < 0)
         return PT_OK;
     bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
@@ -48,7 +48,7 @@ static pt_status_t read_tail(const char *directory, const char *name, char *text
     error = errno;
     close(fd);
     PT_CHECK_COMMON(regular, PT_IO, "%s: is not a regular file", path);
-    PT_CHECK_COMMON(length >= 0, PT_IO, "%s: cannot be read: %s", path, strerror(error));
+    PT_CHECK_COMMON_OS(length >= 0, PT_IO, error, "%s: cannot be read: %m", path);
     text[length] = '\0';
     return PT_OK;
 }
@@ -124,8 +124,8 @@ static pt_status_t read_directory(state_t *state)
     char checkpoints[4352];
     pt_checkpoint_entry_t newest;
     bool found;
-    PT_CHECK_COMMON(stat(state->directory, &info) == 0, PT_CONFIG, "%s: %s",
-                    state->directory, strerror(errno));
+    PT_CHECK_COMMON_OS(stat(state->directory, &info) == 0, PT_CONFIG, errno, "%s: %m",
+                       state->directory);
     PT_CHECK_COMMON(S_ISDIR(info.st_mode), PT_CONFIG,
                     "%s: is not a directory; penta status wants the run.dir of a run",
                     state->directory);

@@ -11,7 +11,7 @@ enum { MAX_SUMS = 16, MAX_VALUES = 32 };
 /* Text and place of an error as they cross the wire: no pointers. */
 typedef struct error_record {
     int64_t step;
-    int32_t status, phase, layer, chunk, micro_batch, reported;
+    int32_t status, os_error, phase, layer, chunk, micro_batch, reported;
     char text[PT_ERROR_TEXT];
 } error_record_t;
 
@@ -109,6 +109,7 @@ static void pack(error_record_t *record)
     const pt_error_t *error = pt_error_last();
 
     *record = (error_record_t){.status = (int32_t)error->status,
+                               .os_error = error->os_error,
                                .phase = (int32_t)error->where.phase,
                                .step = error->where.step,
                                .layer = error->where.layer,
@@ -124,6 +125,7 @@ static void unpack(const error_record_t *record)
     pt_error_t error = {.status = (pt_status_t)record->status,
                         .scope = PT_SCOPE_COMMON,
                         .reported = record->reported != 0,
+                        .os_error = record->os_error,
                         .where = {.phase = (pt_phase_t)record->phase,
                                   .step = record->step,
                                   .layer = record->layer,

@@ -56,9 +56,9 @@ static pt_status_t read_all(int file, const char *what, const char *path, char *
         if (count > 0)
             *length += (size_t)count;
         else if (count < 0 && errno != EAGAIN && errno != EINTR)
-            return PT_FAIL_COMMON(errno == EISDIR ? PT_CONFIG : PT_IO,
-                                  "%s %s: cannot read it: %s", what,
-                                  pt_show(path, shown, sizeof shown), strerror(errno));
+            return PT_FAIL_COMMON_OS(errno == EISDIR ? PT_CONFIG : PT_IO, errno,
+                                     "%s %s: cannot read it: %m", what,
+                                     pt_show(path, shown, sizeof shown));
     }
     return PT_OK;
 }
@@ -91,8 +91,8 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
 
     *out = NULL;
     if (file < 0)
-        return PT_FAIL_COMMON(PT_CONFIG, "%s %s: cannot open it: %s", what,
-                              pt_show(path, shown, sizeof shown), strerror(errno));
+        return PT_FAIL_COMMON_OS(PT_CONFIG, errno, "%s %s: cannot open it: %m", what,
+                                 pt_show(path, shown, sizeof shown));
     /* Pipes and files of /proc do not say. */
     if (fstat(file, &info) == 0 && info.st_size > 0 && (size_t)info.st_size < limit)
         room = (size_t)info.st_size;

@@ -21,9 +21,9 @@ static pt_status_t open_failed(const char *option, const char *path, int error)
                        path, here);
     if (error == ENOENT || error == ENOTDIR)
         return PT_FAIL(PT_CONFIG, "%s: no file %s", option, path);
-    return PT_FAIL(
-        PT_IO, "%s: cannot open %.1024s: %s%s", option, path, strerror(error),
-        error == EMFILE ? ": raise the limit of open files (ulimit -n)" : "");
+    return PT_FAIL_OS(PT_IO, error, "%s: cannot open %.1024s: %m%s", option, path,
+                      error == EMFILE ? ": raise the limit of open files (ulimit -n)"
+                                      : "");
 }
 
 /* Without O_NONBLOCK opening a pipe would wait for a writer. */
@@ -55,8 +55,8 @@ pt_status_t pt_corpus_open_file(const char *option, const char *path,
     file->descriptor = open_to_read(path);
     if (file->descriptor < 0)
         return open_failed(option, path, errno);
-    PT_CHECK(fstat(file->descriptor, &info) == 0, PT_IO, "%s: cannot examine %s: %s",
-             option, path, strerror(errno));
+    PT_CHECK_OS(fstat(file->descriptor, &info) == 0, PT_IO, errno,
+                "%s: cannot examine %s: %m", option, path);
     PT_CHECK(!S_ISDIR(info.st_mode), PT_CONFIG,
              "%s: %s is a directory; name the files in it", option, path);
     PT_CHECK(S_ISREG(info.st_mode), PT_CONFIG, "%s: %s is not a regular file", option,
@@ -96,8 +96,8 @@ static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
         ssize_t got = pread(descriptor, out, (size_t)count, offset);
         if (got < 0 && errno == EINTR)
             continue;
-        PT_CHECK(got >= 0, PT_IO, "cannot read %s at byte %lld: %s", file->path,
-                 (long long)offset, strerror(errno));
+        PT_CHECK_OS(got >= 0, PT_IO, errno, "cannot read %s at byte %lld: %m",
+                    file->path, (long long)offset);
         PT_CHECK(got > 0, PT_IO,
                  "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
                  "change the files of a corpus during a run",
@@ -121,7 +121,7 @@ pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
         return read_opened(file, file->descriptor, offset, count, out);
     descriptor = open_to_read(file->path);
     if (descriptor < 0)
-        return PT_FAIL(PT_IO, "cannot open %s again: %s", file->path, strerror(errno));
+        return PT_FAIL_OS(PT_IO, errno, "cannot open %s again: %m", file->path);
     if (fstat(descriptor, &info) != 0 || info.st_dev != file->device ||
         info.st_ino != file->inode)
         status = PT_FAIL(PT_IO,

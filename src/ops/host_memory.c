@@ -239,10 +239,11 @@ pt_status_t pt_process_threads_check(int count, const char *advice)
     PT_TRY(PT_NEW("threads", (size_t)count + 1, &threads));
     int error = begin_threads(threads, count);
     pt_free(threads);
-    PT_CHECK(error == 0, PT_MEMORY,
-             "a process cannot begin %d thread%s: %s; %sraise the limit on processes "
-             "and threads (ulimit -u, pids.max of the control group)",
-             count, count == 1 ? "" : "s", strerror(error), advice);
+    PT_CHECK_OS(
+        error == 0, PT_MEMORY, error,
+        "a process cannot begin %d thread%s: %m; %sraise the limit on processes "
+        "and threads (ulimit -u, pids.max of the control group)",
+        count, count == 1 ? "" : "s", advice);
     return PT_OK;
 }
 

@@ -79,8 +79,8 @@ pt_status_t hang_remove_old(const run_t *run)
     struct dirent *entry;
 
     snprintf(path, sizeof path, "%s/hang.txt", run->config->run.dir);
-    PT_CHECK(unlink(path) == 0 || errno == ENOENT, PT_IO, "%s: cannot be removed: %s",
-             path, strerror(errno));
+    PT_CHECK_OS(unlink(path) == 0 || errno == ENOENT, PT_IO, errno,
+                "%s: cannot be removed: %m", path);
     snprintf(path, sizeof path, "%s/hang", run->config->run.dir);
     DIR *posts = opendir(path);
     while (posts && (entry = readdir(posts)))

@@ -54,8 +54,8 @@ pt_status_t published_begin(const run_t *run)
 {
     char path[PT_CONFIG_TEXT + 16];
     bool afresh = strcmp(run->config->checkpoint.resume, "none") == 0;
-    PT_CHECK(!afresh || unlink(published_path(run, path, sizeof path)) == 0 ||
-                 errno == ENOENT,
-             PT_IO, "%s: cannot be removed: %s", path, strerror(errno));
+    PT_CHECK_OS(!afresh || unlink(published_path(run, path, sizeof path)) == 0 ||
+                    errno == ENOENT,
+                PT_IO, errno, "%s: cannot be removed: %m", path);
     return PT_OK;
 }

@@ -180,8 +180,8 @@ static pt_status_t remove_old(const run_t *run, const char *name)
 {
     char path[PT_CONFIG_TEXT + 16];
     snprintf(path, sizeof path, "%s/%s", run->config->run.dir, name);
-    PT_CHECK(unlink(path) == 0 || errno == ENOENT, PT_IO, "%s: cannot be removed: %s",
-             path, strerror(errno));
+    PT_CHECK_OS(unlink(path) == 0 || errno == ENOENT, PT_IO, errno,
+                "%s: cannot be removed: %m", path);
     return PT_OK;
 }
 

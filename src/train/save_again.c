@@ -8,21 +8,26 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 static const double patience_sec = 300, first_pause_sec = 1, longest_pause_sec = 30,
                     slice_sec = 0.5;
 
-/* Of failures that no time heals. The text is that of the rank that failed, on all of them. */
-static bool is_hopeless(void)
+/* Of failures that no time heals. The error is that of the rank that failed, on all of them. */
+static bool save_is_hopeless(void)
 {
-    static const int errors[] = {EFBIG, EDQUOT, EROFS,   EACCES,
-                                 EPERM, EISDIR, ENOTDIR, ELOOP};
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (strstr(pt_error_last()->text, strerror(errors[i])))
-            return true;
-    return pt_fault("checkpoint.again") != PT_FAULT_NONE;
+    switch (pt_error_last()->os_error) {
+    case EFBIG:
+    case EDQUOT:
+    case EROFS:
+    case EACCES:
+    case EPERM:
+    case EISDIR:
+    case ENOTDIR:
+    case ELOOP:
+    case ENAMETOOLONG: return true;
+    default: return pt_fault("checkpoint.again") != PT_FAULT_NONE;
+    }
 }
 
 typedef struct waiting {
@@ -67,7 +72,7 @@ static pt_status_t try_again(run_t *run)
     double pause = first_pause_sec;
     for (int64_t failed = 1;; failed++) {
         bool again;
-        w.hopeless = is_hopeless(); /* a full disk may turn into a quota */
+        w.hopeless = save_is_hopeless(); /* a full disk may turn into a quota */
         if (!w.hopeless && is_worth_a_warning(failed))
             pt_log_root(PT_LOG_WARN,
                         "a save that counts failed, it is tried again for up to %s: %s",

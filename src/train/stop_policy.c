@@ -59,13 +59,13 @@ pt_status_t stop_check_trigger(run_t *run)
     /* No permission, a sticky directory, another mount: what can be renamed can be removed. */
     trigger_path(run, path, sizeof path);
     snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid());
-    PT_CHECK(
-        rename(path, aside) == 0 || errno == ENOENT, PT_IO,
-        "%s: this stop file was there before the run and cannot be removed (%s), so "
+    PT_CHECK_OS(
+        rename(path, aside) == 0 || errno == ENOENT, PT_IO, errno,
+        "%s: this stop file was there before the run and cannot be removed (%m), so "
         "every start would stop after a step: remove it",
-        path, strerror(errno));
-    PT_CHECK(rename(aside, path) == 0 || errno == ENOENT, PT_IO,
-             "%s: cannot be renamed to %s: %s", aside, path, strerror(errno));
+        path);
+    PT_CHECK_OS(rename(aside, path) == 0 || errno == ENOENT, PT_IO, errno,
+                "%s: cannot be renamed to %s: %m", aside, path);
     return PT_OK;
 }
 

@@ -31,6 +31,7 @@ typedef struct pt_error {
     pt_status_t status; /* PT_OK: no error recorded */
     pt_scope_t scope;
     bool reported; /* printed already, here or on the rank that speaks */
+    int os_error; /* errno of the system call that failed; 0: none did, or it is not known */
     pt_where_t where;
     char text[PT_ERROR_TEXT]; /* what, where, what to do; no trailing newline */
     int depth;                /* valid entries of trace, innermost first */
@@ -45,10 +46,10 @@ const char *pt_status_name(pt_status_t status);     /* "CONFIG" */
 const char *pt_status_sentence(pt_status_t status); /* "wrong usage or configuration" */
 
 /* Records the error unless an unreported one is already recorded (the first is the cause);
- * returns `status`. Use the macros. */
-pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, const char *file,
-                           int line, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+ * returns `status`. %m in the format is what os_error means. Use the macros. */
+pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, int os_error,
+                           const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 /* Adds a place to the trace of the current error; returns `status`. */
 pt_status_t pt_error_trace(pt_status_t status, const char *file, int line);
 /* The record of this thread; never NULL. Borrowed; valid until the next raise or clear. */
@@ -64,10 +65,14 @@ void pt_error_print(void);
 /* Prints "PREFIX: text" as a warning and clears the record: the caller recovered. */
 void pt_error_warn(const char *prefix);
 
-#define PT_FAIL(status_, ...)                                                          \
-    pt_error_raise((status_), PT_SCOPE_LOCAL, __FILE__, __LINE__, __VA_ARGS__)
-#define PT_FAIL_COMMON(status_, ...)                                                   \
-    pt_error_raise((status_), PT_SCOPE_COMMON, __FILE__, __LINE__, __VA_ARGS__)
+#define PT_FAIL(status_, ...)        PT_FAIL_OS(status_, 0, __VA_ARGS__)
+#define PT_FAIL_COMMON(status_, ...) PT_FAIL_COMMON_OS(status_, 0, __VA_ARGS__)
+/* After a system call that failed with errno_. */
+#define PT_FAIL_OS(status_, errno_, ...)                                               \
+    pt_error_raise((status_), PT_SCOPE_LOCAL, (errno_), __FILE__, __LINE__, __VA_ARGS__)
+#define PT_FAIL_COMMON_OS(status_, errno_, ...)                                        \
+    pt_error_raise((status_), PT_SCOPE_COMMON, (errno_), __FILE__, __LINE__,           \
+                   __VA_ARGS__)
 
 /* Returns from the calling function when `call` fails. */
 #define PT_TRY(call)                                                                   \
@@ -86,15 +91,18 @@ void pt_error_warn(const char *prefix);
         }                                                                              \
     } while (0)
 /* Raises and returns unless `cond` holds. */
-#define PT_CHECK(cond, status_, ...)                                                   \
-    do {                                                                               \
-        if (!(cond))                                                                   \
-            return PT_FAIL((status_), __VA_ARGS__);                                    \
-    } while (0)
+#define PT_CHECK(cond, status_, ...) PT_CHECK_OS(cond, status_, 0, __VA_ARGS__)
 #define PT_CHECK_COMMON(cond, status_, ...)                                            \
+    PT_CHECK_COMMON_OS(cond, status_, 0, __VA_ARGS__)
+#define PT_CHECK_OS(cond, status_, errno_, ...)                                        \
     do {                                                                               \
         if (!(cond))                                                                   \
-            return PT_FAIL_COMMON((status_), __VA_ARGS__);                             \
+            return PT_FAIL_OS((status_), (errno_), __VA_ARGS__);                       \
+    } while (0)
+#define PT_CHECK_COMMON_OS(cond, status_, errno_, ...)                                 \
+    do {                                                                               \
+        if (!(cond))                                                                   \
+            return PT_FAIL_COMMON_OS((status_), (errno_), __VA_ARGS__);                \
     } while (0)
 /* For our own bugs: always on, INTERNAL, names the condition. Cheap conditions only. */
 #define PT_REQUIRE(cond) PT_CHECK(cond, PT_INTERNAL, "violated: %s", #cond)
