@@ -101,6 +101,48 @@ static void test_stop(void)
     pt_free(config);
 }
 
+/* To this process, what stands in the open file `name` ends at once. */
+static void lose_file(const char *name)
+{
+    char link[64], target[4096];
+    int nothing = open("/dev/null", O_RDONLY);
+
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(link, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        const char *base = strrchr(target, '/');
+        if (base && strcmp(base + 1, name) == 0)
+            dup2(nothing, fd);
+    }
+    close(nothing);
+}
+
+/* A rank that cannot read must not stay away from a forward pass in which others wait for it. */
+static void test_unreadable(void)
+{
+    pt_config_t *config = tt_config(MODEL, "data.validation=a=tail.txt");
+    pt_trainer_t trainer;
+    bool stopped;
+    double loss;
+
+    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    int64_t passes = trainer.device->counts[PT_OP_embed_fwd].calls;
+    if (tt.rank == tt.size - 1)
+        lose_file("tail.txt");
+    pt_status_t status = pt_train_evaluate(&trainer, 1, NULL, NULL, &loss, &stopped);
+    tap_all(status == PT_IO && pt_error_last()->scope == PT_SCOPE_COMMON &&
+                strstr(pt_error_last()->text, "tail.txt ends at byte"),
+            "unreadable to one rank: the same failure on all");
+    tap_all(trainer.device->counts[PT_OP_embed_fwd].calls == passes,
+            "and none begins a forward pass");
+    pt_error_clear();
+    MUST(pt_train_evaluate(&trainer, 0, NULL, NULL, &loss, &stopped));
+    tap_all(isfinite(loss), "another corpus is validated on all the same");
+    pt_trainer_destroy(&trainer);
+    pt_free(config);
+}
+
 static void test_run(void)
 {
     pt_train_result_t with, without;
@@ -175,6 +217,7 @@ int main(int argc, char **argv)
     test_losses("train.precision=fp64 data.document_mask=true data.separator=\\n");
     test_few();
     test_stop();
+    test_unreadable();
     test_run();
     test_none();
     return tt_finish();

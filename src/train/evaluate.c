@@ -6,18 +6,18 @@
 
 #include <math.h>
 
-/* Seconds of evaluation between two agreements on whether to stop. */
-static const double agree_every_sec = 3;
+/* Seconds of evaluation between two looks for a reason to stop. */
+static const double look_every_sec = 3;
 
 typedef struct evaluation {
     const pt_corpus_t *corpus;
     int64_t sequences, rounds, valid;
-    int64_t agree_rounds; /* rounds between agreements, the same on all ranks */
     pt_want_stop_fn want_stop;
-    void *self; /* of want_stop */
+    void *self;      /* of want_stop */
+    double next_sec; /* when it is asked next */
 } evaluation_t;
 
-static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
+static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t round)
 {
     int64_t first =
         (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
@@ -27,43 +27,41 @@ static pt_status_t run_round(pt_trainer_t *t, evaluation_t *e, int64_t round)
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     PT_TRY(pt_loader_load_validation(t->loader, e->corpus, first, e->sequences,
                                      t->stream, &valid));
-    pt_batch_view_t batch = pt_loader_view(t->loader, 0);
     e->valid += pt_train_counted(t, valid);
+    return PT_OK;
+}
+
+static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_t mine,
+                                    bool *stopped)
+{
+    int64_t wishes = 0;
+    if (e->want_stop && pt_clock_sec() >= e->next_sec) {
+        wishes = e->want_stop(e->self);
+        e->next_sec = pt_clock_sec() + look_every_sec;
+    }
+    PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &wishes, 1, mine));
+    *stopped = wishes > 0;
+    return PT_OK;
+}
+
+static pt_status_t evaluation_forward(pt_trainer_t *t)
+{
+    pt_batch_view_t batch = pt_loader_view(t->loader, 0);
     PT_TRY(pt_model_evaluate(t->model, &batch, t->stream));
     return pt_comm_wait_stream(t->engine, t->stream);
 }
 
-/* Rounds that take about agree_every_sec, from the ranks' mean time of one since the last time. */
-static pt_status_t agree(pt_trainer_t *t, evaluation_t *e, double round_sec,
-                         pt_status_t mine, bool *stopped)
+/* No rank begins a forward pass, where others may wait for it, unless all have read what it takes. */
+static pt_status_t evaluation_run(pt_trainer_t *t, evaluation_t *e, bool *stopped)
 {
-    int64_t values[2] = {e->want_stop && e->want_stop(e->self),
-                         (int64_t)(round_sec * 1e6)};
-    PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, values, 2, mine));
-    double mean = (double)values[1] * 1e-6 / pt_comm_size(t->mesh.world);
-    /* Twice as many at most: the last ones may have been quicker than those to come. */
-    double rounds = mean > 0 ? ceil(agree_every_sec / mean) : 1;
-    e->agree_rounds = (int64_t)fmin(rounds, 2.0 * (double)e->agree_rounds);
-    *stopped = values[0] > 0;
-    return PT_OK;
-}
-
-static pt_status_t run_rounds(pt_trainer_t *t, evaluation_t *e, bool *stopped)
-{
-    pt_status_t status = PT_OK;
-    int64_t next_agreement = e->agree_rounds;
-    double start = pt_clock_sec();
-    for (int64_t round = 0; round < e->rounds && !*stopped; round++) {
-        if (status == PT_OK)
-            status = run_round(t, e, round);
-        if (round + 1 == next_agreement && round + 1 < e->rounds) {
-            double round_sec = (pt_clock_sec() - start) / (double)e->agree_rounds;
-            PT_TRY(agree(t, e, round_sec, status, stopped));
-            next_agreement += e->agree_rounds;
-            start = pt_clock_sec();
-        }
+    for (int64_t round = 0; round < e->rounds; round++) {
+        pt_status_t status = evaluation_read(t, e, round);
+        PT_TRY(evaluation_agree(t, e, status, stopped));
+        if (*stopped)
+            return PT_OK;
+        PT_TRY(evaluation_forward(t));
     }
-    return status;
+    return PT_OK;
 }
 
 static const pt_corpus_t *corpus_of(const pt_trainer_t *t, int which)
@@ -79,7 +77,10 @@ bool pt_train_can_evaluate(const pt_trainer_t *t, int which)
 pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
                               void *self, double *loss, bool *stopped)
 {
-    evaluation_t e = {.want_stop = want_stop, .self = self, .agree_rounds = 1};
+    /* A step has asked just before, which many small corpora must not hide. */
+    evaluation_t e = {.want_stop = want_stop,
+                      .self = self,
+                      .next_sec = which > 0 ? 0 : pt_clock_sec() + look_every_sec};
     pt_sum_t sum = {.nan = 0};
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;
@@ -94,19 +95,14 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
     if (e.rounds == 0)
         return PT_OK;
     t->where.phase = PT_PHASE_EVALUATE;
-    /* Many small corpora take long, too, and none of them enough rounds to ask. */
-    if (which > 0)
-        PT_TRY(agree(t, &e, 0, PT_OK, stopped));
+    PT_TRY(pt_model_clear_loss(t->model, t->stream));
+    PT_TRY(evaluation_run(t, &e, stopped));
     if (*stopped)
         return PT_OK;
-    pt_status_t status = pt_model_clear_loss(t->model, t->stream);
-    if (status == PT_OK)
-        status = run_rounds(t, &e, stopped);
-    if (status == PT_OK)
-        status = pt_train_fetch(t, (pt_tensor_t[]){pt_model_loss_accumulator(t->model)},
-                                1, &sum);
-    PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, status));
-    if (e.valid == 0 || *stopped)
+    PT_TRY(pt_train_fetch(t, (pt_tensor_t[]){pt_model_loss_accumulator(t->model)}, 1,
+                          &sum));
+    PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, PT_OK));
+    if (e.valid == 0)
         return PT_OK;
     *loss = pt_sum_value(&sum) / (double)e.valid;
     PT_CHECK_COMMON(

@@ -106,9 +106,10 @@ typedef bool (*pt_want_stop_fn)(void *self);
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
                           pt_step_result_t *out);
 /* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
- * which - 1 of data.validation; NaN where there are none. Collective. Wishes to stop are agreed on before
- * each of the latter and every few seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails:
- * NUMERIC (common) when it is not finite. */
+ * which - 1 of data.validation; NaN where there are none. Collective. Before each forward pass the ranks agree
+ * that all have read what it takes, and whether to stop: asked before the first pass of the latter and every few
+ * seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails: NUMERIC (common) when it is not finite;
+ * IO, CONFIG (common) when a rank cannot read. */
 pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
                               pt_want_stop_fn want_stop, void *self, double *loss,
                               bool *stopped);
