@@ -285,6 +285,29 @@ pt_status_t pt_file_reserve(const char *path)
     return PT_OK;
 }
 
+pt_status_t pt_file_read_tail(const char *path, char *text, size_t size, bool *found)
+{
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = errno;
+
+    text[0] = '\0';
+    *found = fd >= 0;
+    PT_CHECK_COMMON_OS(fd >= 0 || error == ENOENT, PT_IO, error,
+                       "%s: cannot be opened: %m", path);
+    if (fd < 0)
+        return PT_OK;
+    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    off_t from =
+        regular && info.st_size >= (off_t)size ? info.st_size - (off_t)size + 1 : 0;
+    ssize_t length = regular ? pread(fd, text, size - 1, from) : 0;
+    error = errno;
+    close(fd);
+    PT_CHECK_COMMON(regular, PT_IO, "%s: is not a regular file", path);
+    PT_CHECK_COMMON_OS(length >= 0, PT_IO, error, "%s: cannot be read: %m", path);
+    text[length] = '\0';
+    return PT_OK;
+}
+
 /* Rank and process make the name unique among those that may write the same file. */
 static pt_status_t temporary_name(const char *path, char **out)
 {

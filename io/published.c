@@ -4,11 +4,8 @@
 #include "penta/base/clock.h"
 #include "penta/io/rundir.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 pt_status_t pt_published_write(const char *path, int64_t step)
 {
@@ -21,16 +18,13 @@ pt_status_t pt_published_write(const char *path, int64_t step)
 
 json_t *pt_json_read(const char *path)
 {
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    char text[PT_STATUS_BYTES + 1];
+    pt_error_t record = *pt_error_last();
+    bool found;
+    pt_status_t status = pt_file_read_tail(path, text, sizeof text, &found);
 
-    if (fd < 0)
-        return NULL;
-    json_t *object = fstat(fd, &info) == 0 && S_ISREG(info.st_mode)
-                         ? json_loadfd(fd, 0, NULL)
-                         : NULL;
-    close(fd);
-    return object;
+    pt_error_set(&record);
+    return status == PT_OK ? json_loads(text, 0, NULL) : NULL;
 }
 
 static int64_t read_step(const char *path, const char *key)

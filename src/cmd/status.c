@@ -7,14 +7,12 @@
 #include "src/cmd/private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { TAIL_BYTES = 1 << 16, STALE_SEC = 120 };
 
@@ -27,30 +25,12 @@ typedef struct state {
     const char *word, *advice;
 } state_t;
 
-/* The last bytes of a regular file, terminated; "" when it is not there. Fails: IO. */
 static pt_status_t read_tail(const char *directory, const char *name, char *text,
                              size_t size, bool *found)
 {
     char path[4352];
-    struct stat info;
-    text[0] = '\0';
     snprintf(path, sizeof path, "%s/%s", directory, name);
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), error = errno;
-    *found = fd >= 0;
-    PT_CHECK_COMMON_OS(fd >= 0 || error == ENOENT, PT_IO, error,
-                       "%s: cannot be opened: %m", path);
-    if (fd < 0)
-        return PT_OK;
-    bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    off_t from =
-        regular && info.st_size >= (off_t)size ? info.st_size - (off_t)size + 1 : 0;
-    ssize_t length = regular ? pread(fd, text, size - 1, from) : 0;
-    error = errno;
-    close(fd);
-    PT_CHECK_COMMON(regular, PT_IO, "%s: is not a regular file", path);
-    PT_CHECK_COMMON_OS(length >= 0, PT_IO, error, "%s: cannot be read: %m", path);
-    text[length] = '\0';
-    return PT_OK;
+    return pt_file_read_tail(path, text, size, found);
 }
 
 static const char *text_of(const state_t *state, const char *key)

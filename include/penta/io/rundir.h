@@ -29,7 +29,10 @@ const char *pt_rundir_checkpoints(const pt_rundir_t *dir);
 
 /* Whole file by write-beside, fsync, rename, fsync of the directory. */
 pt_status_t pt_file_write(const char *path, const char *text);
-/* What a small file holds; NULL: no regular file (a pipe is not waited for), or no JSON. The caller's. */
+/* The last size - 1 bytes of a regular file (a pipe is not waited for), terminated; "" and not *found where there
+ * is none. Fails: IO (common: for tools). */
+pt_status_t pt_file_read_tail(const char *path, char *text, size_t size, bool *found);
+/* What a small file holds; NULL: it cannot be read so, or is no JSON. The caller's. The error record stays as it is. */
 json_t *pt_json_read(const char *path);
 pt_status_t pt_rundir_write(pt_rundir_t *dir, const char *name, const char *text);
 pt_status_t pt_rundir_write_json(pt_rundir_t *dir, const char *name,
