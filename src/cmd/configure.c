@@ -10,9 +10,9 @@ static pt_status_t gather(int argc, char **argv, char **text)
     const char *file = argc > 1 && strchr(argv[1], '=') == NULL ? argv[1] : NULL;
     int skip = file ? 2 : 1;
     PT_CHECK_COMMON(file == NULL || file[0] != '-', PT_CONFIG,
-                    "no option '%s'; penta %s --help lists them (a file of that name: "
-                    "./%s)",
-                    file, argv[0], file);
+                    "no option '%s'; penta %s --help lists them; a configuration file "
+                    "is the first argument, without an option before it",
+                    file, argv[0]);
     for (int i = skip < argc ? skip : argc; i < argc; i++)
         PT_CHECK_COMMON(
             strchr(argv[i], '='), PT_CONFIG,

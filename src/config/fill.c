@@ -129,7 +129,8 @@ static pt_status_t check_complete(const pt_config_t *config)
                         pt_option(id)->key);
     if (text.length > 0)
         return PT_FAIL_COMMON(PT_CONFIG,
-                              "the model is not complete:%s missing; give them, or "
+                              "the model is not complete:%s missing (a 0 counts as not "
+                              "given); give them, or "
                               "model.preset, or model.config_json",
                               missing);
     return PT_OK;

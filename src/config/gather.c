@@ -213,6 +213,24 @@ static pt_status_t add_environment(pt_string_t *out)
     return PT_OK;
 }
 
+/* "conf=tiny.ini", "--config=tiny.ini": the value is a configuration file by all appearance. */
+static pt_status_t config_check_named_file(const char *argument)
+{
+    static const char words[] = "conf|config|configuration|config_file|cfg|file|ini";
+    const char *name = argument + strspn(argument, "-"), *value = strchr(name, '=');
+    char word[64], shown[PT_SHOWN];
+
+    for (int i = 0; value && pt_choice_word(words, i, word, sizeof word); i++)
+        if (strlen(word) == (size_t)(value - name) &&
+            strncasecmp(word, name, strlen(word)) == 0)
+            return PT_FAIL_COMMON(
+                PT_CONFIG,
+                "command line: %s: the configuration file is the first "
+                "argument, without a name for it: %s",
+                pt_show(argument, shown, sizeof shown), value + 1);
+    return PT_OK;
+}
+
 static pt_status_t add_argument(pt_string_t *out, const char *argument)
 {
     const char *equals = strchr(argument, '='), *value;
@@ -220,6 +238,7 @@ static pt_status_t add_argument(pt_string_t *out, const char *argument)
     size_t length;
 
     pt_show(argument, shown, sizeof shown);
+    PT_TRY(config_check_named_file(argument));
     if (argument[0] == '-')
         return PT_FAIL_COMMON(
             PT_CONFIG,

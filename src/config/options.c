@@ -105,21 +105,40 @@ bool pt_choice_word(const char *choices, int index, char *buffer, size_t size)
     return true;
 }
 
+/* How many characters both begin with. */
+static int config_common_start(const char *a, const char *b)
+{
+    int length = 0;
+
+    while (a[length] &&
+           tolower((unsigned char)a[length]) == tolower((unsigned char)b[length]))
+        length++;
+    return length;
+}
+
 const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size)
 {
-    char candidate[64];
-    int best = 99;
+    char candidate[64], near[64] = "", alike[64] = "";
+    int best = 99, longest = 2; /* fewer than three say nothing */
 
     for (int i = 0; pt_choice_word(words, i, candidate, sizeof candidate); i++) {
         int distance = pt_text_distance(candidate, word);
+        int start = config_common_start(candidate, word);
 
         if (distance < best && distance < (int)strlen(candidate)) {
             best = distance;
-            snprintf(buffer, size, "%s", candidate);
+            memcpy(near, candidate, sizeof near);
+        }
+        if (start > longest) {
+            longest = start;
+            memcpy(alike, candidate, sizeof alike);
         }
     }
-    return pt_text_is_near(word, best) ? buffer : NULL;
+    if (!pt_text_is_near(word, best))
+        memcpy(near, alike, sizeof near);
+    snprintf(buffer, size, "%s", near);
+    return *near ? buffer : NULL;
 }
 
 const pt_option_t *pt_nearest_option(const char *dotted, int *distance)

@@ -53,7 +53,7 @@ pt_status_t pt_option_lookup(const char *section, const char *key, const char *o
 pt_status_t pt_option_decode(const char *dotted, const char *value, const char *origin,
                              const char *home, const pt_option_t **row,
                              char decoded[PT_CONFIG_TEXT]);
-/* The nearest of the words of "a|b|c" when near enough to be meant; else NULL. */
+/* The word of "a|b|c" that may be meant: the nearest, or else the one that begins most alike; NULL: none. */
 const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size);
 const pt_option_t *pt_nearest_option(const char *dotted, int *distance);
