@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/box.h"
+#include "io/elements.h"
 #include "io/checkpoint_file.h"
 #include "io/file.h"
 #include "penta/base/alloc.h"
@@ -50,8 +50,8 @@ static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
     PT_CHECK(known, PT_DAMAGED,
              "%s: elements of /%s are none of fp64, fp32 and bf16, little-endian", path,
              name);
-    PT_CHECK(ndim >= 1 && ndim <= PT_CHECKPOINT_DIMS, PT_DAMAGED,
-             "%s: /%s has not 1 to %d dimensions", path, name, PT_CHECKPOINT_DIMS);
+    PT_CHECK(ndim >= 1 && ndim <= PT_HYPERSLAB_DIMS, PT_DAMAGED,
+             "%s: /%s has not 1 to %d dimensions", path, name, PT_HYPERSLAB_DIMS);
     out->ndim = ndim;
     for (int d = 0; d < ndim; d++)
         out->shape[d] = shape[d] <= INT64_MAX ? (int64_t)shape[d] : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/checkpoint_write.h"
 
-#include "io/box.h"
+#include "io/elements.h"
 #include "io/file.h"
 #include "penta/base/alloc.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/box.h"
+#include "io/elements.h"
 #include "io/checkpoint_file.h"
 #include "io/file.h"
 #include "penta/base/alloc.h"
@@ -166,19 +166,20 @@ static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *ho
 
 /* One piece: `scratch` holds the stored elements when they are to be converted. */
 static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
-                              const pt_box_walk_t *walk, pt_dtype_t dtype, void *to,
-                              void *scratch)
+                              const pt_hyperslab_walk_t *walk, pt_dtype_t dtype,
+                              void *to, void *scratch)
 {
     const pt_checkpoint_item_t *item = &reader->content.items[index];
     void *stored = scratch ? scratch : to;
 
     PT_TRY(pt_checkpoint_inject("checkpoint.read", reader->path));
-    PT_TRY(pt_box_pread(reader->fd, reader->path, item->offset, &item->tensor,
-                        &walk->piece, stored));
-    reader->sums[2 * index] += pt_box_digest(&item->tensor, &walk->piece, stored);
-    reader->sums[2 * index + 1] += (uint64_t)pt_box_elements(&walk->piece);
+    PT_TRY(pt_elements_pread(reader->fd, reader->path, item->offset, &item->tensor,
+                             &walk->piece, stored));
+    reader->sums[2 * index] += pt_elements_digest(&item->tensor, &walk->piece, stored);
+    reader->sums[2 * index + 1] += (uint64_t)pt_hyperslab_elements(&walk->piece);
     if (scratch)
-        convert(item->tensor.dtype, scratch, dtype, to, pt_box_elements(&walk->piece));
+        convert(item->tensor.dtype, scratch, dtype, to,
+                pt_hyperslab_elements(&walk->piece));
     return PT_OK;
 }
 
@@ -188,30 +189,28 @@ void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader)
 }
 
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
-                               pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
-                               const int64_t count[PT_CHECKPOINT_DIMS], void *host)
+                               pt_dtype_t dtype, const pt_hyperslab_t *slab, void *host)
 {
     PT_REQUIRE(tensor >= 0 && tensor < reader->content.count);
     const pt_checkpoint_tensor_t *stored = &reader->content.items[tensor].tensor;
     size_t size = pt_dtype_size(stored->dtype);
     void *scratch = NULL;
     pt_status_t status = PT_OK;
-    pt_box_t box;
 
     PT_CHECK(dtype == stored->dtype || (pt_dtype_is_float(dtype) &&
                                         (reader->rounds || pt_dtype_size(dtype) > size)),
              PT_IO, "%s: /%s/%s is %s, which %s cannot hold without rounding",
              reader->path, stored->group, stored->name, pt_dtype_name(stored->dtype),
              pt_dtype_name(dtype));
-    PT_TRY(pt_box_make(stored, start, count, &box));
-    int64_t elements = pt_box_elements(&box),
+    PT_TRY(pt_elements_check(stored, slab));
+    int64_t elements = pt_hyperslab_elements(slab),
             most = PT_CHECKPOINT_PIECE_BYTES / (int64_t)size;
     if (dtype != stored->dtype)
         PT_TRY(pt_alloc("checkpoint piece", (size_t)(elements < most ? elements : most),
                         size, &scratch));
-    pt_box_walk_t walk = pt_box_walk(&box, size, PT_CHECKPOINT_PIECE_BYTES);
-    while (status == PT_OK && pt_box_next(&walk)) {
-        char *to = (char *)host + walk.offset * (int64_t)pt_dtype_size(dtype);
+    pt_hyperslab_walk_t walk = pt_hyperslab_walk(slab, size, PT_CHECKPOINT_PIECE_BYTES);
+    while (status == PT_OK && pt_hyperslab_next(&walk)) {
+        char *to = (char *)host + walk.piece.local * (int64_t)pt_dtype_size(dtype);
         status = read_piece(reader, tensor, &walk, dtype, to, scratch);
     }
     pt_free(scratch);
@@ -264,10 +263,10 @@ static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size
     PT_TRY(pt_alloc("checkpoint piece", PT_CHECKPOINT_PIECE_BYTES, 1, &piece));
     for (int i = 0; i < reader->content.count && status == PT_OK; i++) {
         const pt_checkpoint_tensor_t *tensor = &reader->content.items[i].tensor;
-        pt_box_t whole = pt_box_whole(tensor);
-        pt_box_walk_t walk = pt_box_walk(&whole, pt_dtype_size(tensor->dtype),
-                                         PT_CHECKPOINT_PIECE_BYTES);
-        while (status == PT_OK && pt_box_next(&walk))
+        pt_hyperslab_t whole = pt_hyperslab_whole(tensor->ndim, tensor->shape);
+        pt_hyperslab_walk_t walk = pt_hyperslab_walk(
+            &whole, pt_dtype_size(tensor->dtype), PT_CHECKPOINT_PIECE_BYTES);
+        while (status == PT_OK && pt_hyperslab_next(&walk))
             if (turn++ % size == rank)
                 status = read_piece(reader, i, &walk, tensor->dtype, piece, NULL);
     }

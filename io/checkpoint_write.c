@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/checkpoint_write.h"
 
-#include "io/box.h"
+#include "io/elements.h"
 #include "io/file.h"
 #include "penta/base/alloc.h"
 #include "penta/base/fault.h"
@@ -147,7 +147,7 @@ static pt_status_t create_tensor(hid_t file, const char *path,
                                  const pt_checkpoint_tensor_t *tensor, int64_t *offset)
 {
     char name[PT_CHECKPOINT_PATH];
-    hsize_t shape[PT_CHECKPOINT_DIMS];
+    hsize_t shape[PT_HYPERSLAB_DIMS];
     hid_t type = pt_h5_type(tensor->dtype), space, dataset = -1;
     pt_status_t status;
 
@@ -253,28 +253,26 @@ destroy:
 /* ---- elements ---- */
 
 pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
-                                const int64_t start[PT_CHECKPOINT_DIMS],
-                                const int64_t count[PT_CHECKPOINT_DIMS],
-                                const void *host)
+                                const pt_hyperslab_t *slab, const void *host)
 {
     PT_REQUIRE(tensor >= 0 && tensor < writer->count);
     const pt_checkpoint_tensor_t *what = &writer->tensors[tensor];
     int64_t size = (int64_t)pt_dtype_size(what->dtype);
-    pt_box_t box;
 
-    PT_TRY(pt_box_make(what, start, count, &box));
-    if (pt_box_elements(&box) == 0)
+    PT_TRY(pt_elements_check(what, slab));
+    if (pt_hyperslab_elements(slab) == 0)
         return PT_OK;
     PT_TRY(pt_checkpoint_inject("checkpoint.write", writer->partial));
     /* In pieces: the digest finds them in the cache, and no count reaches 2^31. */
-    pt_box_walk_t walk = pt_box_walk(&box, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
-    while (pt_box_next(&walk)) {
+    pt_hyperslab_walk_t walk =
+        pt_hyperslab_walk(slab, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
+    while (pt_hyperslab_next(&walk)) {
         pt_watch_beat();
-        const char *piece = (const char *)host + walk.offset * size;
-        PT_TRY(pt_box_pwrite(writer->fd, writer->partial, writer->offsets[tensor], what,
-                             &walk.piece, piece));
-        writer->sums[2 * tensor] += pt_box_digest(what, &walk.piece, piece);
+        const char *piece = (const char *)host + walk.piece.local * size;
+        PT_TRY(pt_elements_pwrite(writer->fd, writer->partial, writer->offsets[tensor],
+                                  what, &walk.piece, piece));
+        writer->sums[2 * tensor] += pt_elements_digest(what, &walk.piece, piece);
     }
-    writer->sums[2 * tensor + 1] += (uint64_t)pt_box_elements(&box);
+    writer->sums[2 * tensor + 1] += (uint64_t)pt_hyperslab_elements(slab);
     return PT_OK;
 }

@@ -45,17 +45,17 @@ static pt_status_t save(pt_comm_t *world, int64_t step)
     pt_checkpoint_writer_t *writer;
     pt_status_t status = PT_OK;
     int64_t rank = pt_comm_rank(world), size = pt_comm_size(world);
-    int64_t start[3] = {ROWS * rank / size}, count[3] = {0, COLS};
+    pt_hyperslab_t slab = {{ROWS * rank / size}, {0, COLS, 1}, 0};
     static float data[ROWS * COLS];
     char path[64];
 
-    count[0] = ROWS * (rank + 1) / size - start[0];
+    slab.count[0] = ROWS * (rank + 1) / size - slab.start[0];
     PT_TRY(pt_checkpoint_create(world, pt_checkpoint_path("ck", step, path, sizeof path),
                                 tensors, TENSORS, "", "", &writer));
     for (int i = 0; i < TENSORS && status == PT_OK; i++) {
-        for (int64_t k = 0; k < count[0] * COLS; k++)
-            data[k] = value(step, i, start[0] * COLS + k);
-        status = pt_checkpoint_write(writer, i, start, count, data);
+        for (int64_t k = 0; k < slab.count[0] * COLS; k++)
+            data[k] = value(step, i, slab.start[0] * COLS + k);
+        status = pt_checkpoint_write(writer, i, &slab, data);
     }
     PT_TRY(pt_checkpoint_publish(writer, status, &header, 1));
     if (rank == 0)
@@ -136,14 +136,14 @@ static int end_job(pid_t job)
 static bool is_right(pt_checkpoint_reader_t *reader, int64_t step)
 {
     static float data[ROWS * COLS];
-    int64_t start[3] = {0}, wrong = 0;
+    int64_t wrong = 0;
     char name[16];
 
     for (int i = 0; i < TENSORS; i++) {
+        pt_hyperslab_t slab = pt_hyperslab_whole(tensors[i].ndim, tensors[i].shape);
         snprintf(name, sizeof name, "w%d", i);
         int t = pt_checkpoint_find_tensor(reader, "model", name);
-        if (t < 0 || pt_checkpoint_read(reader, t, PT_F32, start, tensors[i].shape,
-                                        data) != PT_OK)
+        if (t < 0 || pt_checkpoint_read(reader, t, PT_F32, &slab, data) != PT_OK)
             return false;
         for (int64_t k = 0; k < ROWS * COLS; k++)
             wrong += data[k] != value(step, i, k);

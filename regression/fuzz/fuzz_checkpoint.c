@@ -4,7 +4,7 @@
  * right checksums. Not so the rest of HDF5's metadata, for HDF5 1.10 is no match for that: it
  * frees what was never allocated (links of groups), reads beyond buffers (names and types of
  * attributes) and takes gigabytes (heaps, B-trees). */
-#include "io/box.h"
+#include "io/elements.h"
 #include "io/checkpoint_file.h"
 #include "regression/fuzz/fuzz.h"
 #include "regression/unit/checkpoint_file.h"
@@ -143,14 +143,14 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size,
 
 static pt_status_t read_tensors(pt_checkpoint_reader_t *reader)
 {
-    int64_t start[PT_CHECKPOINT_DIMS] = {0};
     pt_status_t status = PT_OK;
 
     for (int i = 0; i < pt_checkpoint_tensors(reader) && status == PT_OK; i++) {
         const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, i);
+        pt_hyperslab_t all = pt_hyperslab_whole(tensor->ndim, tensor->shape);
         double *host;
         PT_TRY(PT_NEW("tensor", (size_t)pt_checkpoint_elements(tensor), &host));
-        status = pt_checkpoint_read(reader, i, PT_F64, start, tensor->shape, host);
+        status = pt_checkpoint_read(reader, i, PT_F64, &all, host);
         pt_free(host);
     }
     return status == PT_OK ? pt_checkpoint_verify_read(reader) : status;

@@ -105,16 +105,16 @@ static void cut(int64_t n, int parts, int r, unsigned salt, int64_t *start,
 }
 
 /* Tensor i is cut along dimension (i + salt) % ndim. */
-static void my_box(int i, unsigned salt, int64_t start[3], int64_t count[3])
+static pt_hyperslab_t my_slab(int i, unsigned salt)
 {
+    pt_hyperslab_t slab = {.local = 0};
     int d = (int)(((unsigned)i + salt) % (unsigned)tensors[i].ndim);
 
-    for (int k = 0; k < 3; k++) {
-        start[k] = 0;
-        count[k] = dim(i, k);
-    }
+    for (int k = 0; k < 3; k++)
+        slab.count[k] = dim(i, k);
     cut(dim(i, d), pt_comm_size(world), pt_comm_rank(world), salt + (unsigned)i,
-        &start[d], &count[d]);
+        &slab.start[d], &slab.count[d]);
+    return slab;
 }
 
 static int64_t index_of(int i, const int64_t start[3], int64_t a, int64_t b, int64_t c)
@@ -124,18 +124,18 @@ static int64_t index_of(int i, const int64_t start[3], int64_t a, int64_t b, int
 
 static pt_status_t write_share(pt_checkpoint_writer_t *writer, unsigned salt)
 {
-    int64_t start[3], count[3];
     void *data;
 
     PT_TRY(pt_alloc("test", 4096, 8, &data));
     for (int i = 0; i < TENSORS; i++) {
         int64_t at = 0;
-        my_box(i, salt, start, count);
+        pt_hyperslab_t slab = my_slab(i, salt);
+        const int64_t *start = slab.start, *count = slab.count;
         for (int64_t a = 0; a < count[0]; a++)
             for (int64_t b = 0; b < count[1]; b++)
                 for (int64_t c = 0; c < count[2]; c++)
                     put(i, data, at++, value(i, index_of(i, start, a, b, c)));
-        pt_status_t status = pt_checkpoint_write(writer, i, start, count, data);
+        pt_status_t status = pt_checkpoint_write(writer, i, &slab, data);
         if (status != PT_OK) {
             pt_free(data);
             return status;
@@ -194,14 +194,15 @@ static uint64_t digest_of(int i)
 static bool read_back(pt_checkpoint_reader_t *reader, int i, unsigned salt,
                       pt_dtype_t dtype)
 {
-    int64_t start[3], count[3], at = 0, wrong = 0;
+    int64_t at = 0, wrong = 0;
+    pt_hyperslab_t slab = my_slab(i, salt);
+    const int64_t *start = slab.start, *count = slab.count;
     int t = pt_checkpoint_find_tensor(reader, tensors[i].group, tensors[i].name);
     void *data;
 
     if (t < 0 || pt_alloc("test", 4096, 8, &data) != PT_OK)
         return false;
-    my_box(i, salt, start, count);
-    bool ok = pt_checkpoint_read(reader, t, dtype, start, count, data) == PT_OK;
+    bool ok = pt_checkpoint_read(reader, t, dtype, &slab, data) == PT_OK;
     for (int64_t a = 0; a < count[0]; a++)
         for (int64_t b = 0; b < count[1]; b++)
             for (int64_t c = 0; c < count[2]; c++, at++) {

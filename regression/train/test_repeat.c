@@ -23,16 +23,15 @@ static bool same_file(const char *one, const char *other)
            pt_checkpoint_tensors(reader[0]) % PT_STATE_KINDS == 0;
     for (int i = 0; same && i < pt_checkpoint_tensors(reader[0]); i++) {
         const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader[0], i);
-        int64_t first[PT_CHECKPOINT_DIMS] = {0}, count = 1;
+        pt_hyperslab_t all = pt_hyperslab_whole(x->ndim, x->shape);
+        int64_t count = pt_hyperslab_elements(&all);
         void *data[2];
 
-        for (int d = 0; d < x->ndim; d++)
-            count *= x->shape[d];
         for (int f = 0; f < 2; f++) {
             MUST(pt_alloc("tensor", (size_t)count, pt_dtype_size(x->dtype), &data[f]));
             MUST(pt_checkpoint_read(
                 reader[f], pt_checkpoint_find_tensor(reader[f], x->group, x->name),
-                x->dtype, first, x->shape, data[f]));
+                x->dtype, &all, data[f]));
         }
         same = memcmp(data[0], data[1], (size_t)count * pt_dtype_size(x->dtype)) == 0 &&
                pt_checkpoint_tensor_digest(reader[0], i) ==

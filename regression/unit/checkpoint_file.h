@@ -57,7 +57,6 @@ static pt_status_t small_save(pt_comm_t *comm, const char *path, const char *con
     pt_checkpoint_tensor_t tensors[SMALL_TENSORS];
     pt_checkpoint_writer_t *writer;
     pt_status_t status = PT_OK;
-    int64_t start[3] = {0};
     double x64[SMALL_ELEMENTS];
     float x32[SMALL_ELEMENTS];
 
@@ -72,7 +71,8 @@ static pt_status_t small_save(pt_comm_t *comm, const char *path, const char *con
             x64[k] = small_value(i, k) + (i == 0 && k == 13 ? change : 0);
             x32[k] = (float)x64[k];
         }
-        status = pt_checkpoint_write(writer, i, start, tensors[i].shape,
+        pt_hyperslab_t all = pt_hyperslab_whole(tensors[i].ndim, tensors[i].shape);
+        status = pt_checkpoint_write(writer, i, &all,
                                      tensors[i].dtype == PT_F64 ? (void *)x64 : x32);
     }
     return pt_checkpoint_publish(writer, status, &header, 2);

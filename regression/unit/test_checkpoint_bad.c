@@ -34,7 +34,6 @@ static pt_status_t try_file(const char *path, bool *right)
 {
     pt_checkpoint_reader_t *reader;
     pt_status_t status = pt_checkpoint_open(world, path, &reader);
-    int64_t start[3] = {0};
     double x[SMALL_ELEMENTS];
 
     *right = true;
@@ -51,8 +50,9 @@ static pt_status_t try_file(const char *path, bool *right)
             *right = false;
             continue;
         }
-        status =
-            pt_checkpoint_read(reader, t, PT_F64, start, small_tensors[i].shape, x);
+        pt_hyperslab_t all =
+            pt_hyperslab_whole(small_tensors[i].ndim, small_tensors[i].shape);
+        status = pt_checkpoint_read(reader, t, PT_F64, &all, x);
         for (int64_t k = 0; status == PT_OK && k < small_elements(i); k++)
             *right = *right && x[k] == small_value(i, k);
     }
@@ -109,6 +109,28 @@ static void test_unreadable(void)
     fails("broken", PT_IO, "injected");
     setenv("PENTA_FAULT", "", 1);
     pt_fault_init();
+}
+
+/* One that does not lie in the tensor is a fault of the caller: it is named, and nothing is read. */
+static void test_hyperslab(void)
+{
+    pt_checkpoint_reader_t *reader = NULL;
+    double x[SMALL_ELEMENTS] = {-7};
+
+    if (pt_checkpoint_open(world, "good", &reader) != PT_OK) {
+        tap_ok(false, "%s", pt_error_last()->text);
+        return;
+    }
+    const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, 0);
+    pt_hyperslab_t wrong = pt_hyperslab_whole(tensor->ndim, tensor->shape);
+    wrong.start[tensor->ndim - 1] = 1;
+    pt_status_t status = pt_checkpoint_read(reader, 0, PT_F64, &wrong, x);
+    tap_ok(status == PT_INTERNAL && x[0] == -7 &&
+               strstr(pt_error_last()->text, tensor->name) &&
+               strstr(pt_error_last()->text, "exceeds dimension"),
+           "a wrong hyperslab: %s", pt_error_last()->text);
+    pt_error_clear();
+    pt_checkpoint_close(reader);
 }
 
 static void test_not_checkpoints(void)
@@ -358,6 +380,7 @@ int main(void)
     tap_ok(original_bytes > 0 && original_bytes < MAX_BYTES &&
                try_file("good", &right) == PT_OK && right,
            "of %zu bytes reads right", original_bytes);
+    test_hyperslab();
     test_unreadable();
     test_not_checkpoints();
     test_truncations();

@@ -158,7 +158,7 @@ static void test_rows(void)
 
 static unsigned char seen[64][MOST]; /* by part, in the order of the table */
 
-static void visit_slab(const pt_part_t *part, const pt_slab_t *slab, int ordinal)
+static void visit_slab(const pt_part_t *part, const pt_hyperslab_t *slab, int ordinal)
 {
     int64_t cols = part->ndim > 1 ? part->shape[1] : 1;
 
@@ -186,9 +186,9 @@ static int64_t visit_rank(const world_t *w)
             for (int64_t at = owned[i].first; at < owned[i].first + owned[i].count; at++)
                 counted += at >= shard.first && at < end;
         for (int part = 0; part < w->table.params[p].parts; part++, ordinal++) {
-            pt_slab_t slabs[PT_RANGE_SLABS];
+            pt_hyperslab_t slabs[PT_RANGE_HYPERSLABS];
             int count = pt_units_is_owner(w->units, p, part)
-                            ? pt_units_slabs(w->units, p, part, shard, slabs)
+                            ? pt_units_hyperslabs(w->units, p, part, shard, slabs)
                             : 0;
             for (int s = 0; s < count; s++)
                 visit_slab(&w->table.params[p].part[part], &slabs[s], ordinal);

@@ -10,12 +10,12 @@
 static int range_is_covered(int ndim, const int64_t *shape, int64_t first, int64_t count)
 {
     static unsigned char seen[4096];
-    pt_slab_t slab[PT_RANGE_SLABS];
-    int slabs = pt_range_slabs(ndim, shape, first, count, slab);
+    pt_hyperslab_t slab[PT_RANGE_HYPERSLABS];
+    int slabs = pt_range_hyperslabs(ndim, shape, first, count, slab);
     int64_t full[3] = {1, 1, 1}, expected = 0;
     memset(seen, 0, sizeof seen);
     memcpy(full, shape, (size_t)ndim * sizeof *shape);
-    if (slabs > PT_RANGE_SLABS)
+    if (slabs > PT_RANGE_HYPERSLABS)
         return 0;
     for (int s = 0; s < slabs; s++) {
         const int64_t *at = slab[s].start, *n = slab[s].count;

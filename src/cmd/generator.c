@@ -223,14 +223,13 @@ static pt_status_t find_part(const pt_generator_t *g,
 static pt_status_t read_part(pt_generator_t *g, pt_checkpoint_reader_t *reader,
                              int param, int part, pt_tensor_t host)
 {
-    pt_slab_t slabs[PT_RANGE_SLABS];
+    pt_hyperslab_t slabs[PT_RANGE_HYPERSLABS];
     pt_bucket_range_t all = {0, host.shape[0]};
-    int count = pt_units_slabs(g->units, param, part, all, slabs), index;
+    int count = pt_units_hyperslabs(g->units, param, part, all, slabs), index;
 
     PT_TRY(find_part(g, reader, &g->table.params[param].part[part], &index));
     for (int s = 0; s < count; s++)
-        PT_TRY(pt_checkpoint_read(reader, index, host.dtype, slabs[s].start,
-                                  slabs[s].count,
+        PT_TRY(pt_checkpoint_read(reader, index, host.dtype, &slabs[s],
                                   pt_tensor_slice(host, 0, slabs[s].local, 1).data));
     return PT_OK;
 }

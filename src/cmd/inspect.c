@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cmd/inspect.h"
 
-#include "io/box.h"
+#include "io/elements.h"
 #include "penta/base/alloc.h"
 #include "penta/io/rundir.h"
 #include "src/cmd/private.h"

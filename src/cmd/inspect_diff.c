@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cmd/inspect.h"
 
-#include "io/box.h"
+#include "io/elements.h"
 #include "penta/base/alloc.h"
 #include "penta/io/rundir.h"
 
@@ -84,17 +84,16 @@ static pt_status_t compare(const pair_t *pair, int ia, int ib, difference_t *out
     const pt_checkpoint_tensor_t *a = pt_checkpoint_tensor(pair->a, ia);
     const pt_checkpoint_tensor_t *b = pt_checkpoint_tensor(pair->b, ib);
     pt_dtype_t dtype = a->dtype == b->dtype ? a->dtype : PT_F64;
-    pt_box_t whole = pt_box_whole(a);
-    pt_box_walk_t walk =
-        pt_box_walk(&whole, pt_dtype_size(dtype), PT_INSPECT_PIECE_BYTES);
+    pt_hyperslab_t whole = pt_hyperslab_whole(a->ndim, a->shape);
+    pt_hyperslab_walk_t walk =
+        pt_hyperslab_walk(&whole, pt_dtype_size(dtype), PT_INSPECT_PIECE_BYTES);
 
     *out = (difference_t){0};
-    while (pt_box_next(&walk)) {
-        const int64_t *start = walk.piece.start, *count = walk.piece.count;
-        PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, start, count, pair->piece_a));
-        PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, start, count, pair->piece_b));
+    while (pt_hyperslab_next(&walk)) {
+        PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, &walk.piece, pair->piece_a));
+        PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, &walk.piece, pair->piece_b));
         add_piece(out, dtype, pair->piece_a, pair->piece_b,
-                  pt_box_elements(&walk.piece));
+                  pt_hyperslab_elements(&walk.piece));
     }
     return PT_OK;
 }

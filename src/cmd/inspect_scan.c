@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cmd/inspect.h"
 
-#include "io/box.h"
+#include "io/elements.h"
 #include "penta/base/alloc.h"
 #include "penta/io/rundir.h"
 #include "penta/base/text.h"
@@ -25,18 +25,17 @@ static pt_status_t scan_tensor(pt_checkpoint_reader_t *reader, int index, void *
                                uint64_t *digest, int64_t *not_finite)
 {
     const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, index);
-    pt_box_t whole = pt_box_whole(tensor);
-    pt_box_walk_t walk =
-        pt_box_walk(&whole, pt_dtype_size(tensor->dtype), PT_INSPECT_PIECE_BYTES);
+    pt_hyperslab_t whole = pt_hyperslab_whole(tensor->ndim, tensor->shape);
+    pt_hyperslab_walk_t walk =
+        pt_hyperslab_walk(&whole, pt_dtype_size(tensor->dtype), PT_INSPECT_PIECE_BYTES);
 
     *digest = 0;
     *not_finite = 0;
-    while (pt_box_next(&walk)) {
-        PT_TRY(pt_checkpoint_read(reader, index, tensor->dtype, walk.piece.start,
-                                  walk.piece.count, piece));
-        *digest += pt_box_digest(tensor, &walk.piece, piece);
+    while (pt_hyperslab_next(&walk)) {
+        PT_TRY(pt_checkpoint_read(reader, index, tensor->dtype, &walk.piece, piece));
+        *digest += pt_elements_digest(tensor, &walk.piece, piece);
         *not_finite +=
-            count_not_finite(tensor->dtype, piece, pt_box_elements(&walk.piece));
+            count_not_finite(tensor->dtype, piece, pt_hyperslab_elements(&walk.piece));
     }
     return PT_OK;
 }

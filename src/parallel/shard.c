@@ -45,15 +45,15 @@ int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part
     return parts;
 }
 
-int pt_range_slabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
-                   pt_slab_t out[PT_RANGE_SLABS])
+int pt_range_hyperslabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
+                        pt_hyperslab_t out[PT_RANGE_HYPERSLABS])
 {
     int slabs = 0;
     int64_t done = 0;
     while (done < count) {
         /* The largest box from here: grow the dimension as long as we stand at its start and all of
          * it is wanted. */
-        pt_slab_t slab = {.count = {1, 1, 1}, .local = done};
+        pt_hyperslab_t slab = {.count = {1, 1, 1}, .local = done};
         int64_t at = first + done, left = count - done, pitch = 1;
         int grow = ndim - 1;
         while (grow > 0 && at % (pitch * shape[grow]) == 0 &&

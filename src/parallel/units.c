@@ -30,7 +30,7 @@ static int part_extents(const pt_units_t *units, const pt_param_t *param,
 static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
 {
     pt_extent_t extent[PT_MAX_PARTS];
-    int64_t shape[PT_PARAM_DIMS], along = 0;
+    int64_t shape[PT_HYPERSLAB_DIMS], along = 0;
     int extents = part_extents(units, param, extent);
     for (int e = 0; e < extents; e++)
         along += extent[e].local_count;

@@ -5,30 +5,37 @@
 
 #include <stdio.h>
 
-/* Row-major position of a box's first element, and the pitch between its rows. Boxes of up to two
- * dimensions; a stack of experts is visited matrix by matrix. */
+/* One plane of a hyperslab; `state` lies dense from the first element of this rank's shard on. */
+static pt_status_t digest_plane(pt_trainer_t *t, uint64_t id, pt_tensor_t state,
+                                const pt_hyperslab_plane_t *plane)
+{
+    pt_tensor_t flat =
+        pt_tensor_slice(state, 0, plane->local, plane->rows * plane->cols);
+    pt_op_digest_t digest = {
+        .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, plane->rows, plane->cols),
+        .accumulator = t->digest_sum,
+        .id = id,
+        .first = plane->first,
+        .pitch = plane->pitch,
+    };
+    return pt_op_digest(t->device, t->stream, &digest);
+}
+
 static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void *self)
 {
     const int *bucket = self;
     const pt_part_t *part = &t->table.params[box->param].part[box->part];
-    const pt_slab_t *slab = &box->slab;
     pt_bucket_range_t shard = pt_bucket_shard(t->units, *bucket);
     pt_bucket_range_t updated = pt_bucket_updated(t->units, *bucket);
-    bool vector = part->ndim == 1;
-    int64_t rows = vector ? 1 : slab->count[0],
-            cols = vector ? slab->count[0] : slab->count[1];
-    int64_t pitch = vector ? part->shape[0] : part->shape[1];
-    pt_tensor_t state = pt_optim_state(t->optim, PT_STATE_WEIGHT, *bucket);
-    int64_t at = shard.first - updated.first + slab->local;
-    pt_tensor_t flat = pt_tensor_slice(state, 0, at, rows * cols);
-    pt_op_digest_t digest = {
-        .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, rows, cols),
-        .accumulator = t->digest_sum,
-        .id = part->id,
-        .first = vector ? slab->start[0] : slab->start[0] * pitch + slab->start[1],
-        .pitch = pitch,
-    };
-    return pt_op_digest(t->device, t->stream, &digest);
+    pt_tensor_t state =
+        pt_tensor_slice(pt_optim_state(t->optim, PT_STATE_WEIGHT, *bucket), 0,
+                        shard.first - updated.first, shard.count);
+    for (int64_t i = 0; i < pt_hyperslab_planes(&box->slab, part->ndim); i++) {
+        pt_hyperslab_plane_t plane =
+            pt_hyperslab_plane(&box->slab, part->ndim, part->shape, i);
+        PT_TRY(digest_plane(t, part->id, state, &plane));
+    }
+    return PT_OK;
 }
 
 static pt_status_t clear(pt_trainer_t *t)

@@ -78,7 +78,7 @@ pt_status_t pt_train_load_states(pt_trainer_t *trainer, pt_checkpoint_reader_t *
 typedef struct pt_stored_box {
     int param, part;
     int64_t ordinal; /* of the part, over the whole table */
-    pt_slab_t slab;
+    pt_hyperslab_t slab;
 } pt_stored_box_t;
 typedef pt_status_t (*pt_visit_box_fn)(pt_trainer_t *trainer,
                                        const pt_stored_box_t *box, void *self);

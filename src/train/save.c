@@ -79,16 +79,15 @@ static pt_status_t write_box(pt_trainer_t *t, const pt_stored_box_t *box, void *
 {
     const transfer_t *x = self;
     int tensor = (int)(x->kind * x->parts + box->ordinal);
-    return pt_checkpoint_write(x->writer, tensor, box->slab.start, box->slab.count,
-                               box_data(t, x, box));
+    return pt_checkpoint_write(x->writer, tensor, &box->slab, box_data(t, x, box));
 }
 
 static pt_status_t read_box(pt_trainer_t *t, const pt_stored_box_t *box, void *self)
 {
     const transfer_t *x = self;
     int tensor = x->index[x->kind * x->parts + box->ordinal];
-    return pt_checkpoint_read(x->reader, tensor, x->dtype, box->slab.start,
-                              box->slab.count, box_data(t, x, box));
+    return pt_checkpoint_read(x->reader, tensor, x->dtype, &box->slab,
+                              box_data(t, x, box));
 }
 
 static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)

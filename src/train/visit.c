@@ -10,9 +10,9 @@ pt_status_t pt_train_visit_shard(pt_trainer_t *t, int bucket, pt_visit_box_fn vi
         const pt_param_t *param = &t->table.params[p];
         bool here = pt_units_bucket_of(t->units, p) == bucket;
         for (int part = 0; part < param->parts; part++, ordinal++) {
-            pt_slab_t slabs[PT_RANGE_SLABS];
+            pt_hyperslab_t slabs[PT_RANGE_HYPERSLABS];
             bool owns = here && pt_units_is_owner(t->units, p, part);
-            int count = owns ? pt_units_slabs(t->units, p, part, shard, slabs) : 0;
+            int count = owns ? pt_units_hyperslabs(t->units, p, part, shard, slabs) : 0;
             for (int s = 0; s < count; s++) {
                 pt_stored_box_t box = {p, part, ordinal, slabs[s]};
                 PT_TRY(visit(t, &box, self));

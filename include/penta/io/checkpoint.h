@@ -9,13 +9,14 @@
  *   XXH64
  *
  * A file is written as NAME.h5.partial and published by rename once it is durable; a published
- * file is never touched. Writers pass disjoint rectangles that cover every tensor. */
+ * file is never touched. Writers pass disjoint hyperslabs that cover every tensor. */
 #ifndef PENTA_CHECKPOINT_H
 #define PENTA_CHECKPOINT_H
 
+#include "penta/base/hyperslab.h"
 #include "penta/comm/comm.h"
 
-enum { PT_CHECKPOINT_FORMAT = 1, PT_CHECKPOINT_TEXT = 256, PT_CHECKPOINT_DIMS = 3 };
+enum { PT_CHECKPOINT_FORMAT = 1, PT_CHECKPOINT_TEXT = 256 };
 
 typedef struct pt_checkpoint_header {
     int64_t step, samples, tokens; /* done and consumed */
@@ -38,7 +39,7 @@ typedef struct pt_checkpoint_tensor {
     uint64_t id; /* pt_name_id of group/name for moments, of name for weights */
     pt_dtype_t dtype;
     int ndim;
-    int64_t shape[PT_CHECKPOINT_DIMS];
+    int64_t shape[PT_HYPERSLAB_DIMS];
 } pt_checkpoint_tensor_t;
 
 /* "HDF5 1.10.8, MPICH Version: 4.0.2": the libraries that make files here. */
@@ -52,11 +53,10 @@ pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
                                  const pt_checkpoint_tensor_t *tensors, int count,
                                  const char *config_ini, const char *hosts,
                                  pt_checkpoint_writer_t **out);
-/* Local (independent writes, no MPI): a rectangle from dense host memory; adds to the tensor's digest. */
+/* Local (independent writes, no MPI): a hyperslab, whose elements are `host`, dense (slab->local is not
+ * looked at); adds to the tensor's digest. */
 pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
-                                const int64_t start[PT_CHECKPOINT_DIMS],
-                                const int64_t count[PT_CHECKPOINT_DIMS],
-                                const void *host);
+                                const pt_hyperslab_t *slab, const void *host);
 /* As soon as the file is published its step is put on record in the file `path` (pt_published_read), which is
  * to outlive it; a record that cannot be written is a warning. Borrowed until publish; NULL: none. Local. */
 void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path);
@@ -86,12 +86,11 @@ uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader,
                                      int index); /* as stored */
 int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
                               const char *name); /* -1 */
-/* Local: a rectangle into dense host memory, converted to `dtype` when it differs: exactly, to a type
+/* Local: a hyperslab into dense host memory, as above, converted to `dtype` when it differs: exactly, to a type
  * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
  * tensor. Fails: IO, DAMAGED (IO also when `dtype` is too narrow, unless rounding is allowed). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
-                               pt_dtype_t dtype, const int64_t start[PT_CHECKPOINT_DIMS],
-                               const int64_t count[PT_CHECKPOINT_DIMS], void *host);
+                               pt_dtype_t dtype, const pt_hyperslab_t *slab, void *host);
 /* From here on a narrower type gets the nearest numbers: for weights to begin with, not to resume. Local. */
 void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader);
 /* Collective: compares the digests of what was read (each element by exactly one rank) with the stored

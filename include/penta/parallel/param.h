@@ -50,14 +50,14 @@ typedef struct pt_part {
     uint64_t id;             /* pt_name_id(name): initialisation and digest */
     int64_t first_row;
     int ndim;
-    int64_t shape[PT_PARAM_DIMS];
+    int64_t shape[PT_HYPERSLAB_DIMS];
 } pt_part_t;
 
 typedef struct pt_param {
     pt_role_t role;
     int layer; /* -1: outside the layers */
     int ndim;
-    int64_t shape[PT_PARAM_DIMS]; /* global, parts stacked along rows */
+    int64_t shape[PT_HYPERSLAB_DIMS]; /* global, parts stacked along rows */
     pt_init_kind_t init;
     double init_std;
     bool weight_decay;

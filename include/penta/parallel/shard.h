@@ -3,6 +3,7 @@
 #ifndef PENTA_SHARD_H
 #define PENTA_SHARD_H
 
+#include "penta/base/hyperslab.h"
 #include "penta/base/tensor.h"
 
 typedef enum pt_shard_kind {
@@ -40,18 +41,12 @@ typedef struct pt_extent {
 int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
                      int index, int size, pt_extent_t *out);
 
-enum { PT_PARAM_DIMS = 3, PT_RANGE_SLABS = 5 };
+enum { PT_RANGE_HYPERSLABS = 5 };
 
-/* A box of a row-major global tensor of 1 to 3 dimensions (unused ones: start 0, count 1). */
-typedef struct pt_slab {
-    int64_t start[PT_PARAM_DIMS], count[PT_PARAM_DIMS];
-    int64_t local; /* element offset of its first element in the caller's dense range */
-} pt_slab_t;
-
-/* Boxes that cover elements [first, first+count) of a row-major tensor, in order (tail of a row,
- * whole rows, head of a row, for each dimension): at most PT_RANGE_SLABS. Returns their number;
+/* Hyperslabs that cover elements [first, first+count) of a row-major tensor, in order (tail of a row,
+ * whole rows, head of a row, for each dimension): at most PT_RANGE_HYPERSLABS. Returns their number;
  * local counts from `first`. */
-int pt_range_slabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
-                   pt_slab_t out[PT_RANGE_SLABS]);
+int pt_range_hyperslabs(int ndim, const int64_t *shape, int64_t first, int64_t count,
+                        pt_hyperslab_t out[PT_RANGE_HYPERSLABS]);
 
 #endif

@@ -94,10 +94,11 @@ const pt_param_t *pt_units_param(const pt_units_t *units, int param); /* of the 
  * coordinates; all of it when not cut), and the first local row of the part in the parameter. */
 pt_extent_t pt_units_part_extent(const pt_units_t *units, int param, int part);
 int64_t pt_units_part_row(const pt_units_t *units, int param, int part);
-/* Boxes of the global tensor `part` whose elements lie in `range` of the parameter's bucket on this
+/* Hyperslabs of the global tensor `part` whose elements lie in `range` of the parameter's bucket on this
  * rank; .local counts from range.first. Returns their number, 0 if none. */
-int pt_units_slabs(const pt_units_t *units, int param, int part,
-                   pt_bucket_range_t range, pt_slab_t out[PT_RANGE_SLABS]);
+int pt_units_hyperslabs(const pt_units_t *units, int param, int part,
+                        pt_bucket_range_t range,
+                        pt_hyperslab_t out[PT_RANGE_HYPERSLABS]);
 
 /* ---- a step: units of the parameter table ---------------------------------------------------- */
 
