@@ -195,7 +195,7 @@ typedef struct part_place {
 
 static pt_status_t locate(const rig_t *rig, int param, int part, part_place_t *out)
 {
-    const pt_param_t *p = &rig->table.params[param];
+    const pt_param_t *p = &rig->session.table.params[param];
 
     out->part = &p->part[part];
     out->cols = p->ndim == 2 ? p->shape[1] : 1;
@@ -208,7 +208,7 @@ static pt_status_t locate(const rig_t *rig, int param, int part, part_place_t *o
 static pt_status_t read_param(const golden_t *golden, const rig_t *rig,
                               const char *group, int param, double *out)
 {
-    const pt_param_t *p = &rig->table.params[param];
+    const pt_param_t *p = &rig->session.table.params[param];
 
     for (int part = 0; part < p->parts; part++) {
         part_place_t at;
@@ -231,15 +231,15 @@ static pt_status_t read_param(const golden_t *golden, const rig_t *rig,
 /* Initial weights, in full precision where there are masters; moments zero. */
 static pt_status_t load_weights(const golden_t *golden, rig_t *rig)
 {
-    PT_TRY(pt_optim_reset(rig->optim, rig->world->stream));
-    for (int p = 0; p < rig->table.count; p++) {
+    PT_TRY(pt_optim_reset(rig->session.optim, rig->world->machine.stream));
+    for (int p = 0; p < rig->session.table.count; p++) {
         pt_tensor_t x = rig_master(rig, p);
         double values[pt_tensor_count(&x)];
 
         PT_TRY(read_param(golden, rig, "weights", p, values));
         PT_TRY(rig_write(rig, x, values));
     }
-    return pt_optim_loaded(rig->optim, rig->world->stream);
+    return pt_optim_loaded(rig->session.optim, rig->world->machine.stream);
 }
 
 /* A step's data, as a rig takes them. */
@@ -255,7 +255,7 @@ static rig_data_t data_of(const golden_t *golden, int step)
 /* Of all rows of the step that is loaded, a micro-batch at a time. */
 static pt_status_t read_logits(const golden_t *golden, rig_t *rig, double *out)
 {
-    pt_device_t *device = rig->world->device;
+    pt_device_t *device = rig->world->machine.device;
     pt_dtype_t dtype = pt_dtype_accumulator(rig->arch.dtype);
     int64_t rows = rig->micro_batch * LENGTH, vocab = rig->arch.vocab;
     int64_t bytes = rows * vocab * (int64_t)pt_dtype_size(dtype);
@@ -268,7 +268,8 @@ static pt_status_t read_logits(const golden_t *golden, rig_t *rig, double *out)
         pt_tensor_t logits = pt_tensor_2d(memory, dtype, PT_MEMORY_DEVICE, rows, vocab);
 
         view.training = false;
-        PT_TRY(pt_model_logits(rig->model, &view, 0, logits, rig->world->stream));
+        PT_TRY(pt_model_logits(rig->session.model, &view, 0, logits,
+                               rig->world->machine.stream));
         PT_TRY(rig_read(rig, logits, out + first * LENGTH * vocab));
     }
     pt_device_free(device, PT_MEMORY_DEVICE, memory, bytes);

@@ -34,10 +34,10 @@ static pt_status_t compare_params(const golden_t *golden, rig_t *rig, const char
     bool gradients = strcmp(group, "grads") == 0;
     double floor = gradients ? golden->gradient_floor : golden->config.train.lr;
 
-    for (int p = 0; p < rig->table.count; p++) {
-        const pt_param_t *param = &rig->table.params[p];
-        pt_tensor_t x =
-            gradients ? pt_units_grad(rig->units, p) : pt_units_weight(rig->units, p);
+    for (int p = 0; p < rig->session.table.count; p++) {
+        const pt_param_t *param = &rig->session.table.params[p];
+        pt_tensor_t x = gradients ? pt_units_grad(rig->session.units, p)
+                                  : pt_units_weight(rig->session.units, p);
         int64_t cols = param->ndim == 2 ? param->shape[1] : 1,
                 count = pt_tensor_count(&x);
         double mine[count], theirs[count];

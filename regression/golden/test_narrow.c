@@ -55,8 +55,9 @@ static pt_status_t rms_error(const golden_t *golden, rig_t *rig, const char *gro
     double squares = 0;
     int64_t all = 0;
 
-    for (int p = 0; p < rig->table.count; p++) {
-        pt_tensor_t x = gradients ? pt_units_grad(rig->units, p) : rig_master(rig, p);
+    for (int p = 0; p < rig->session.table.count; p++) {
+        pt_tensor_t x =
+            gradients ? pt_units_grad(rig->session.units, p) : rig_master(rig, p);
         int64_t count = pt_tensor_count(&x);
         double mine[count], theirs[count], scale = gradients ? rig_scale(rig) : 1;
 
@@ -194,7 +195,7 @@ int main(int argc, char **argv)
             test_model(&world, models[i], "bf16", true);
             test_model(&world, models[i], "fp16", false);
         }
-        rig_close(&world);
+        pt_machine_close(&world.machine);
         pt_wire_close(world.wire);
     }
     MPI_Finalize();

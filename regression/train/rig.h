@@ -5,10 +5,8 @@
 #define PT_REGRESSION_RIG_H
 
 #include "penta/base/alloc.h"
-#include "penta/comm/mesh.h"
-#include "penta/model/model.h"
-#include "penta/optim/optim.h"
 #include "penta/base/rng.h"
+#include "penta/session/session.h"
 #include "regression/tap.h"
 
 #include <math.h>
@@ -19,10 +17,7 @@
 /* What does not depend on the model. */
 typedef struct rig_world {
     pt_wire_t *wire;
-    pt_device_t *device;
-    pt_engine_t *engine;
-    pt_mesh_t mesh;
-    pt_stream_t *stream;
+    pt_machine_t machine;
 } rig_world_t;
 
 /* A choice that must not change a bit, with the sizes. */
@@ -43,12 +38,7 @@ typedef struct rig {
     rig_world_t *world;
     const pt_config_t *config;
     pt_arch_t arch;
-    pt_param_table_t table;
-    pt_units_t *units;
-    pt_model_t *model;
-    pt_optim_t *optim; /* NULL without config */
-    pt_schedule_t schedule;
-    pt_arena_t arena[PT_CLASS_COUNT];
+    pt_session_t session; /* without an optimizer where config is NULL */
     int64_t sequences, length, micro_batch;
     double scale; /* of the loss; 0: none */
     /* What goes from chunk to chunk, and its gradient: [positions·rows, C]; of position p what enters it. */
@@ -67,27 +57,11 @@ typedef struct rig_data {
 __attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 {
     const char *backend = getenv("PENTA_TEST_BACKEND"), *isa = getenv("PENTA_TEST_ISA");
-    pt_device_options_t device = {.name = backend ? backend : "cpu",
-                                  .isa = isa ? isa : "auto",
-                                  .threads = 1,
-                                  .seed = 7};
-    pt_engine_options_t engine = {.gpu_direct = "auto"};
-    pt_mesh_shape_t shape = pt_mesh_shape_default();
+    pt_machine_options_t options = {.gpu_direct = "auto", .threads = 1, .seed = 7};
 
-    PT_TRY(pt_device_open(&device, &world->device));
-    engine.device = world->device;
-    PT_TRY(pt_engine_create(world->wire, &engine, &world->engine));
-    PT_TRY(pt_mesh_shape_complete(&shape, 1));
-    PT_TRY(pt_mesh_create(world->engine, &shape, &world->mesh));
-    return world->device->ops->stream_create(world->device, &world->stream);
-}
-
-__attribute__((unused)) static void rig_close(rig_world_t *world)
-{
-    world->device->ops->stream_destroy(world->device, world->stream);
-    pt_mesh_destroy(&world->mesh);
-    pt_engine_destroy(world->engine);
-    pt_device_close(world->device);
+    snprintf(options.device, sizeof options.device, "%s", backend ? backend : "cpu");
+    snprintf(options.isa, sizeof options.isa, "%s", isa ? isa : "auto");
+    return pt_machine_open(world->wire, &options, &world->machine);
 }
 
 /* The main of a test: `test` in a world, between set-up and the verdict. */
@@ -103,7 +77,7 @@ __attribute__((unused)) static int rig_main(int *argc, char ***argv,
         return 1;
     }
     test(&world);
-    rig_close(&world);
+    pt_machine_close(&world.machine);
     pt_wire_close(world.wire);
     int failed = tap_done();
     MPI_Finalize();
@@ -133,7 +107,7 @@ __attribute__((unused)) static uint64_t rig_draw(uint64_t *state)
 __attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tensor_t x,
                                                     void *host, bool to_device)
 {
-    pt_device_t *device = world->device;
+    pt_device_t *device = world->machine.device;
     int64_t bytes = pt_tensor_bytes(&x);
     void *staging;
     pt_status_t status;
@@ -141,13 +115,13 @@ __attribute__((unused)) static pt_status_t rig_copy(rig_world_t *world, pt_tenso
     PT_TRY(pt_device_alloc(device, PT_MEMORY_HOST, "staging", bytes, &staging));
     if (to_device) {
         memcpy(staging, host, (size_t)bytes);
-        status = device->ops->copy(device, world->stream, x.data, x.memory, staging,
-                                   PT_MEMORY_HOST, bytes);
+        status = device->ops->copy(device, world->machine.stream, x.data, x.memory,
+                                   staging, PT_MEMORY_HOST, bytes);
     } else
-        status = device->ops->copy(device, world->stream, staging, PT_MEMORY_HOST,
-                                   x.data, x.memory, bytes);
+        status = device->ops->copy(device, world->machine.stream, staging,
+                                   PT_MEMORY_HOST, x.data, x.memory, bytes);
     if (status == PT_OK)
-        status = device->ops->stream_sync(device, world->stream);
+        status = device->ops->stream_sync(device, world->machine.stream);
     if (!to_device)
         memcpy(host, staging, (size_t)bytes);
     pt_device_free(device, PT_MEMORY_HOST, staging, bytes);
@@ -170,28 +144,22 @@ __attribute__((unused)) static void rig_split(pt_schedule_t *schedule)
                     .micro_batch = i};
 }
 
-__attribute__((unused)) static pt_status_t rig_layout(rig_t *rig)
+/* The step's batch and what goes between chunks: pt_session_layout_fn. */
+__attribute__((unused)) static pt_status_t rig_layout(void *self, pt_arena_t *a)
 {
-    pt_arena_t *a = rig->arena;
+    rig_t *rig = self;
     pt_batch_view_t *batch = &rig->batch;
     int64_t rows = rig->sequences * rig->length, words = PT_SUM_WORDS;
     pt_tensor_t *int32s[] = {&batch->token, &batch->label, &batch->place,
                              &batch->position, &batch->document};
 
-    PT_TRY(pt_units_layout(rig->units, &a[PT_CLASS_PARAMETERS], &a[PT_CLASS_GRADIENTS],
-                           &a[PT_CLASS_COMMUNICATION]));
-    PT_TRY(pt_model_layout(rig->model, &a[PT_CLASS_ACTIVATIONS], &a[PT_CLASS_WORKSPACE],
-                           &a[PT_CLASS_GRADIENTS]));
-    if (rig->optim)
-        PT_TRY(pt_optim_layout(rig->optim, &a[PT_CLASS_OPTIMIZER]));
     for (int i = 0; i < 5; i++)
         PT_TRY(
             pt_arena_tensor(&a[PT_CLASS_BATCH], "tokens", PT_I32, 1, &rows, int32s[i]));
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "samples", PT_I64, 1, &rows,
                            &batch->sample));
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_BATCH], "mask", PT_U8, 1, &rows, &batch->mask));
-    int64_t passages[2] = {rig->table.cut.positions * rig->sequences * rig->length,
-                           rig->arch.hidden};
+    int64_t passages[2] = {rig->session.table.cut.positions * rows, rig->arch.hidden};
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "passages", rig->arch.dtype, 2,
                            passages, &rig->passage));
     PT_TRY(pt_arena_tensor(&a[PT_CLASS_WORKSPACE], "gradients of passages",
@@ -200,83 +168,55 @@ __attribute__((unused)) static pt_status_t rig_layout(rig_t *rig)
                            &rig->norm);
 }
 
-__attribute__((unused)) static pt_status_t rig_place(rig_t *rig)
-{
-    for (int c = 0; c < PT_CLASS_COUNT; c++)
-        pt_arena_init(&rig->arena[c], (pt_memory_class_t)c, PT_MEMORY_DEVICE);
-    PT_TRY(rig_layout(rig));
-    for (int c = 0; c < PT_CLASS_COUNT; c++)
-        PT_TRY(pt_device_place_arena(rig->world->device, &rig->arena[c]));
-    PT_TRY(rig_layout(rig));
-    PT_TRY(pt_units_prepare(rig->units, rig->world->stream));
-    return pt_model_prepare(rig->model, rig->world->stream);
-}
-
 /* `rig->arch`, sequences and length are set. config: for the optimizer; may be NULL. */
 __attribute__((unused)) static pt_status_t rig_create(rig_t *rig, rig_world_t *world,
                                                       const pt_config_t *config,
                                                       const rig_choice_t *choice)
 {
-    int micro_batches = (int)(rig->sequences / choice->micro_batch);
-    pt_schedule_facts_t facts;
-    pt_cut_t cut;
     pt_dtype_t grad =
         choice->narrow_grads ? rig->arch.dtype : pt_dtype_accumulator(rig->arch.dtype);
-    pt_units_options_t units = {.overlap = true,
-                                .in_flight = 2,
-                                .merge_bytes = choice->merge_bytes,
-                                .weight_dtype = rig->arch.dtype,
-                                .grad_dtype = grad,
-                                .wire_dtype = grad};
-    pt_model_options_t model = {.micro_batch = choice->micro_batch,
-                                .sequence = rig->length,
-                                .recompute_every = choice->recompute_every,
-                                .training = !choice->inference,
-                                .seed = choice->seed,
-                                .cache_sequences = choice->cache ? rig->sequences : 0,
-                                .cache_length = rig->length};
+    pt_session_options_t options = {
+        .arch = &rig->arch,
+        .chunks = choice->chunks,
+        .micro_batches =
+            choice->inference ? 0 : (int)(rig->sequences / choice->micro_batch),
+        .schedule = choice->gpipe ? PT_SCHEDULE_GPIPE : PT_SCHEDULE_1F1B,
+        .rearrange = choice->split ? rig_split : NULL,
+        .units = {.overlap = true,
+                  .in_flight = 2,
+                  .merge_bytes = choice->merge_bytes,
+                  .grad_dtype = grad,
+                  .wire_dtype = grad},
+        .model = {.micro_batch = choice->micro_batch,
+                  .sequence = rig->length,
+                  .recompute_every = choice->recompute_every,
+                  .seed = choice->seed,
+                  .cache_sequences = choice->cache ? rig->sequences : 0,
+                  .cache_length = rig->length},
+        .optimizer = config,
+        .own = rig_layout,
+        .self = rig,
+    };
 
     rig->world = world;
     rig->config = config;
     rig->micro_batch = choice->micro_batch;
-    PT_TRY(pt_cut_create((int)rig->arch.layers, 1,
-                         choice->chunks > 0 ? choice->chunks : 1, &cut));
-    PT_TRY(pt_param_table_create(&rig->arch, cut, &rig->table));
-    PT_TRY(pt_schedule_create(choice->gpipe ? PT_SCHEDULE_GPIPE : PT_SCHEDULE_1F1B,
-                              &rig->table.cut, micro_batches, &rig->schedule));
-    if (choice->split)
-        rig_split(&rig->schedule);
-    PT_TRY(pt_schedule_check(&rig->schedule, 0, &facts));
-    model.fused = facts.fused;
-    model.input_slots = rig->schedule.input_slots;
-    model.weight_slots = rig->schedule.weight_slots;
-    PT_TRY(
-        pt_units_create(&rig->table, &world->mesh, world->device, &units, &rig->units));
-    PT_TRY(pt_model_create(&rig->arch, &rig->table, rig->units, &world->mesh,
-                           world->device, &model, &rig->model));
-    if (config)
-        PT_TRY(pt_optim_create(&rig->table, rig->units, world->device, config,
-                               &rig->optim));
-    return rig_place(rig);
+    PT_TRY(pt_session_create(&world->machine, &options, &rig->session));
+    PT_TRY(pt_session_count(&rig->session));
+    return pt_session_place(&rig->session);
 }
 
 __attribute__((unused)) static void rig_destroy(rig_t *rig)
 {
-    for (int c = 0; c < PT_CLASS_COUNT; c++)
-        pt_device_free_arena(rig->world->device, &rig->arena[c]);
-    pt_optim_destroy(rig->optim);
-    pt_model_destroy(rig->model);
-    pt_units_destroy(rig->units);
-    pt_param_table_destroy(&rig->table);
-    pt_schedule_destroy(&rig->schedule);
+    pt_session_destroy(&rig->session);
 }
 
 /* Initial weights of a bucket, drawn in full precision and rounded to the type of weights. */
 __attribute__((unused)) static pt_status_t rig_init_bucket(rig_t *rig, int bucket,
                                                            uint64_t seed)
 {
-    pt_device_t *device = rig->world->device;
-    pt_tensor_t weights = pt_bucket_weights(rig->units, bucket);
+    pt_device_t *device = rig->world->machine.device;
+    pt_tensor_t weights = pt_bucket_weights(rig->session.units, bucket);
     int64_t count = pt_tensor_count(&weights), bytes = 8 * count;
     pt_status_t status;
     void *memory;
@@ -286,11 +226,11 @@ __attribute__((unused)) static pt_status_t rig_init_bucket(rig_t *rig, int bucke
                                      PT_MEMORY_DEVICE, count);
     pt_op_cast_t cast = {.x = drawn, .y = weights};
     pt_op_fill_t zero = {.x = drawn};
-    PT_TRY_GOTO(done, pt_op_fill(device, rig->world->stream, &zero));
-    PT_TRY_GOTO(done, pt_model_init_bucket(rig->model, bucket, drawn, seed,
-                                           rig->world->stream));
-    PT_TRY_GOTO(done, pt_op_cast(device, rig->world->stream, &cast));
-    PT_TRY_GOTO(done, device->ops->stream_sync(device, rig->world->stream));
+    PT_TRY_GOTO(done, pt_op_fill(device, rig->world->machine.stream, &zero));
+    PT_TRY_GOTO(done, pt_model_init_bucket(rig->session.model, bucket, drawn, seed,
+                                           rig->world->machine.stream));
+    PT_TRY_GOTO(done, pt_op_cast(device, rig->world->machine.stream, &cast));
+    PT_TRY_GOTO(done, device->ops->stream_sync(device, rig->world->machine.stream));
 done:
     pt_device_free(device, PT_MEMORY_DEVICE, memory, bytes);
     return status;
@@ -299,7 +239,7 @@ done:
 /* Initial weights of a rig without an optimizer. */
 __attribute__((unused)) static pt_status_t rig_init(rig_t *rig, uint64_t seed)
 {
-    for (int b = 0; b < pt_units_buckets(rig->units); b++)
+    for (int b = 0; b < pt_units_buckets(rig->session.units); b++)
         PT_TRY(rig_init_bucket(rig, b, seed));
     return PT_OK;
 }

@@ -75,7 +75,7 @@ __attribute__((unused)) static pt_tensor_t rig_entry(const rig_t *rig, pt_tensor
 {
     int64_t rows = rig->sequences * rig->length, part = rig->micro_batch * rig->length;
 
-    if (position == 0 || position == rig->table.cut.positions)
+    if (position == 0 || position == rig->session.table.cut.positions)
         return (pt_tensor_t){0};
     return pt_tensor_slice(all, 0, position * rows + micro_batch * part, part);
 }
@@ -94,8 +94,8 @@ __attribute__((unused)) static pt_status_t rig_do_forward(void *self,
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
     pt_passage_t passage = rig_passage(run->rig, action);
-    return pt_model_forward(run->rig->model, action, &view, &passage,
-                            run->rig->world->stream);
+    return pt_model_forward(run->rig->session.model, action, &view, &passage,
+                            run->rig->world->machine.stream);
 }
 
 __attribute__((unused)) static pt_status_t rig_do_backward(void *self,
@@ -103,19 +103,20 @@ __attribute__((unused)) static pt_status_t rig_do_backward(void *self,
 {
     rig_run_t *run = self;
     rig_t *rig = run->rig;
-    pt_stream_t *stream = rig->world->stream;
+    pt_stream_t *stream = rig->world->machine.stream;
     pt_batch_view_t view = rig_micro_batch(run, action);
     pt_passage_t passage = rig_passage(rig, action);
     int m = action->micro_batch;
     pt_tensor_t gradient = rig_entry(rig, rig->gradient, action->position + 1, m);
     pt_tensor_t left = rig_entry(rig, rig->gradient, action->position, m);
 
-    PT_TRY(pt_model_backward(rig->model, action, &view, &passage, &gradient, stream));
+    PT_TRY(pt_model_backward(rig->session.model, action, &view, &passage, &gradient,
+                             stream));
     if (left.ndim == 0)
         return PT_OK;
-    return rig->world->device->ops->copy(rig->world->device, stream, left.data,
-                                         left.memory, gradient.data, gradient.memory,
-                                         pt_tensor_bytes(&left));
+    return rig->world->machine.device->ops->copy(
+        rig->world->machine.device, stream, left.data, left.memory, gradient.data,
+        gradient.memory, pt_tensor_bytes(&left));
 }
 
 __attribute__((unused)) static pt_status_t rig_do_weight(void *self,
@@ -124,8 +125,8 @@ __attribute__((unused)) static pt_status_t rig_do_weight(void *self,
     rig_run_t *run = self;
     pt_batch_view_t view = rig_micro_batch(run, action);
     pt_passage_t passage = rig_passage(run->rig, action);
-    return pt_model_weight(run->rig->model, action, &view, &passage,
-                           run->rig->world->stream);
+    return pt_model_weight(run->rig->session.model, action, &view, &passage,
+                           run->rig->world->machine.stream);
 }
 
 __attribute__((unused)) static pt_status_t rig_sum(rig_t *rig, pt_tensor_t accumulator,
@@ -145,18 +146,18 @@ __attribute__((unused)) static pt_status_t rig_gradients(rig_t *rig,
 {
     rig_run_t run = {rig, data->document != NULL};
     pt_executor_ops_t ops = {&run, rig_do_forward, rig_do_backward, rig_do_weight};
-    pt_stream_t *stream = rig->world->stream;
+    pt_stream_t *stream = rig->world->machine.stream;
 
     PT_TRY(rig_load(rig, data));
-    PT_TRY(pt_model_clear_loss(rig->model, stream));
-    PT_TRY(pt_units_clear_grads(rig->units, stream));
+    PT_TRY(pt_model_clear_loss(rig->session.model, stream));
+    PT_TRY(pt_units_clear_grads(rig->session.units, stream));
     pt_alloc_seal(); /* a step finds its memory planned */
-    pt_status_t status = pt_schedule_run(&rig->schedule, 0, &ops);
+    pt_status_t status = pt_schedule_run(&rig->session.schedule, 0, &ops);
     if (status == PT_OK)
-        status = pt_units_finish(rig->units, stream);
+        status = pt_units_finish(rig->session.units, stream);
     pt_alloc_unseal();
     PT_TRY(status);
-    PT_TRY(rig_sum(rig, pt_model_loss_accumulator(rig->model), loss));
+    PT_TRY(rig_sum(rig, pt_model_loss_accumulator(rig->session.model), loss));
     *loss *= rig->batch.loss_scale / rig_scale(rig);
     return PT_OK;
 }
@@ -165,17 +166,17 @@ __attribute__((unused)) static pt_status_t rig_gradients(rig_t *rig,
 __attribute__((unused)) static pt_status_t rig_update(rig_t *rig, int64_t t,
                                                       double *norm)
 {
-    pt_stream_t *stream = rig->world->stream;
+    pt_stream_t *stream = rig->world->machine.stream;
     double clip;
 
     pt_sum_t zero = {0};
 
     PT_TRY(rig_copy(rig->world, rig->norm, &zero, true));
-    PT_TRY(pt_optim_square_sum(rig->optim, rig->norm, stream));
+    PT_TRY(pt_optim_square_sum(rig->session.optim, rig->norm, stream));
     PT_TRY(rig_sum(rig, rig->norm, norm));
     *norm = sqrt(*norm) / rig_scale(rig);
     clip = pt_clip_coefficient(*norm, rig->config->train.clip) / rig_scale(rig);
-    return pt_optim_update(rig->optim, t, rig->config->train.lr, clip, stream);
+    return pt_optim_update(rig->session.optim, t, rig->config->train.lr, clip, stream);
 }
 
 /* A dense tensor as doubles; caller's array of its size. */
@@ -204,12 +205,13 @@ __attribute__((unused)) static pt_status_t rig_write(rig_t *rig, pt_tensor_t x,
 /* The values that an optimizer updates: master weights, or the weights themselves. Same shape. */
 __attribute__((unused)) static pt_tensor_t rig_master(const rig_t *rig, int param)
 {
-    pt_tensor_t x = pt_units_local_shape(rig->units, param);
-    pt_tensor_t flat = pt_optim_state(rig->optim, PT_STATE_WEIGHT,
-                                      pt_units_bucket_of(rig->units, param));
+    pt_tensor_t x = pt_units_local_shape(rig->session.units, param);
+    pt_tensor_t flat = pt_optim_state(rig->session.optim, PT_STATE_WEIGHT,
+                                      pt_units_bucket_of(rig->session.units, param));
 
     x.dtype = flat.dtype;
-    x.data = pt_tensor_slice(flat, 0, pt_units_offset(rig->units, param), 1).data;
+    x.data =
+        pt_tensor_slice(flat, 0, pt_units_offset(rig->session.units, param), 1).data;
     return x;
 }
 

@@ -127,14 +127,14 @@ static void test_unreadable(void)
     double loss;
 
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
-    int64_t passes = trainer.device->counts[PT_OP_embed_fwd].calls;
+    int64_t passes = trainer.session.device->counts[PT_OP_embed_fwd].calls;
     if (tt.rank == tt.size - 1)
         lose_file("tail.txt");
     pt_status_t status = pt_train_evaluate(&trainer, 1, NULL, NULL, &loss, &stopped);
     tap_all(status == PT_IO && pt_error_last()->scope == PT_SCOPE_COMMON &&
                 strstr(pt_error_last()->text, "tail.txt ends at byte"),
             "unreadable to one rank: the same failure on all");
-    tap_all(trainer.device->counts[PT_OP_embed_fwd].calls == passes,
+    tap_all(trainer.session.device->counts[PT_OP_embed_fwd].calls == passes,
             "and none begins a forward pass");
     pt_error_clear();
     MUST(pt_train_evaluate(&trainer, 0, NULL, NULL, &loss, &stopped));

@@ -38,9 +38,9 @@ static pt_status_t without_cache(asker_t *asker)
         pt_batch_view_t view = rig_view(&asker->rig, false, s, 1);
 
         view.training = false;
-        PT_TRY(pt_model_logits(asker->rig.model, &view, 0,
+        PT_TRY(pt_model_logits(asker->rig.session.model, &view, 0,
                                pt_tensor_slice(asker->logits, 0, 0, LENGTH),
-                               asker->rig.world->stream));
+                               asker->rig.world->machine.stream));
         PT_TRY(read_logits(asker, LENGTH, &whole[s * LENGTH]));
     }
     return PT_OK;
@@ -83,9 +83,9 @@ static pt_status_t ask(asker_t *asker, const int64_t *which, const int64_t *firs
     for (int64_t i = 0; i < sequences; i++)
         slots[i] = slot[which[i]];
     PT_TRY(view_of(asker, &decode, sequences, which, count, &view));
-    PT_TRY(pt_model_decode(asker->rig.model, &view, &decode, 0,
+    PT_TRY(pt_model_decode(asker->rig.session.model, &view, &decode, 0,
                            pt_tensor_slice(asker->logits, 0, 0, rows),
-                           asker->rig.world->stream));
+                           asker->rig.world->machine.stream));
     PT_TRY(read_logits(asker, rows, logits));
     for (int64_t r = 0; r < rows; r++)
         for (int v = 0; v < VOCAB; v++) {
@@ -155,12 +155,13 @@ static pt_status_t run(asker_t *asker, rig_world_t *world, const pt_arch_t *arch
     PT_TRY(rig_create(&asker->rig, world, NULL, &choice));
     PT_TRY(rig_init(&asker->rig, 11));
     PT_TRY(rig_load(&asker->rig, &data));
-    PT_TRY(pt_device_alloc(world->device, PT_MEMORY_DEVICE, "logits", bytes, &memory));
+    PT_TRY(pt_device_alloc(world->machine.device, PT_MEMORY_DEVICE, "logits", bytes,
+                           &memory));
     asker->logits = pt_tensor_2d(memory, full, PT_MEMORY_DEVICE, ROWS, VOCAB);
     status = without_cache(asker);
     if (status == PT_OK)
         status = with_cache(asker);
-    pt_device_free(world->device, PT_MEMORY_DEVICE, memory, bytes);
+    pt_device_free(world->machine.device, PT_MEMORY_DEVICE, memory, bytes);
     return status;
 }
 

@@ -43,16 +43,17 @@ static int64_t count_moments(const pt_trainer_t *t)
     int64_t other = 0;
 
     for (int kind = PT_STATE_EXP_AVG; kind < PT_STATE_KINDS; kind++)
-        for (int b = 0; b < pt_units_buckets(t->units); b++) {
-            pt_tensor_t x = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
+        for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
+            pt_tensor_t x = pt_optim_state(t->session.optim, (pt_state_kind_t)kind, b);
             int64_t bytes = pt_tensor_bytes(&x);
             char *raw;
 
             MUST(pt_alloc("moments", (size_t)bytes, 1, (void **)&raw));
             pt_tensor_t host =
                 pt_tensor_1d(raw, x.dtype, PT_MEMORY_HOST, pt_tensor_count(&x));
-            MUST(pt_device_copy(t->device, t->stream, &host, &x));
-            MUST(t->device->ops->stream_sync(t->device, t->stream));
+            MUST(pt_device_copy(t->session.device, t->session.stream, &host, &x));
+            MUST(t->session.device->ops->stream_sync(t->session.device,
+                                                     t->session.stream));
             for (int64_t i = 0; i < bytes; i++)
                 other += raw[i] != 0;
             pt_free(raw);

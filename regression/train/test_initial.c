@@ -53,10 +53,11 @@ static bool is_as_drawn(const pt_trainer_t *t, const double *values, const expec
     int64_t at = e->first_row * e->cols;
     bool good = true;
 
-    for (int p = 0; p < t->table.count; p++) {
-        pt_tensor_t x = pt_units_local_shape(t->units, p);
+    for (int p = 0; p < t->session.table.count; p++) {
+        pt_tensor_t x = pt_units_local_shape(t->session.units, p);
 
-        if (t->table.params[p].role == e->role && t->table.params[p].layer == e->layer)
+        if (t->session.table.params[p].role == e->role &&
+            t->session.table.params[p].layer == e->layer)
             break;
         at += pt_tensor_count(&x);
     }
@@ -91,8 +92,8 @@ static void fetch(const pt_trainer_t *t, pt_tensor_t x, double *out)
 
     host.data = out;
     host.memory = PT_MEMORY_HOST;
-    MUST(pt_device_copy(t->device, t->stream, &host, &x));
-    MUST(t->device->ops->stream_sync(t->device, t->stream));
+    MUST(pt_device_copy(t->session.device, t->session.stream, &host, &x));
+    MUST(t->session.device->ops->stream_sync(t->session.device, t->session.stream));
     for (int64_t i = pt_tensor_count(&x) - 1; i >= 0; i--)
         out[i] = pt_float_get(x.dtype, out, i);
 }
@@ -101,7 +102,7 @@ static void fetch(const pt_trainer_t *t, pt_tensor_t x, double *out)
  * fewer bits (below 2^-14) apart. */
 static double rounding_error(const pt_trainer_t *t, int param)
 {
-    pt_tensor_t x = pt_units_weight(t->units, param);
+    pt_tensor_t x = pt_units_weight(t->session.units, param);
     int64_t count = pt_tensor_count(&x);
     double *narrow, *master, worst = 0;
 
@@ -135,7 +136,7 @@ static void test_precisions(const char *name, const char *settings)
         tt_steps(&t, 0, &record);
         tap_all(record.digest == whole.digest, "%s, %s: master weights as in fp32",
                 name, precisions[i]);
-        for (int p = 0; p < t.table.count; p++)
+        for (int p = 0; p < t.session.table.count; p++)
             worst = fmax(worst, rounding_error(&t, p));
         tap_all(worst > 0 && worst <= (i == 0 ? 0x1p-8 : 0x1p-11),
                 "%s, %s: rounded by %.1e of themselves at most", name, precisions[i],

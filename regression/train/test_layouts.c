@@ -58,9 +58,9 @@ static bound_t errors(const run_t *a, const run_t *b, const pt_trainer_t *t,
         if (i == 0 || !first_only)
             e.norm = fmax(e.norm, relative(a->record.norm[i], b->record.norm[i]));
     }
-    e.gradient =
-        tt_error(&t->table, a->gradient, b->gradient, tt_rms(b->gradient, b->count));
-    e.weight = tt_error(&t->table, a->weight, b->weight, t->config->train.lr);
+    e.gradient = tt_error(&t->session.table, a->gradient, b->gradient,
+                          tt_rms(b->gradient, b->count));
+    e.weight = tt_error(&t->session.table, a->weight, b->weight, t->config->train.lr);
     return e;
 }
 
@@ -182,16 +182,16 @@ static double loss_beside(const pt_config_t *config, int param, int64_t index, d
     double value;
 
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
-    pt_tensor_t weight = pt_units_weight(t.units, param);
+    pt_tensor_t weight = pt_units_weight(t.session.units, param);
     pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
                                     pt_tensor_count(&weight));
     pt_tensor_t one = pt_tensor_slice(flat, 0, index, 1);
     pt_tensor_t host = pt_tensor_1d(&value, PT_F64, PT_MEMORY_HOST, 1);
-    MUST(pt_device_copy(t.device, t.stream, &host, &one));
-    MUST(t.device->ops->stream_sync(t.device, t.stream));
+    MUST(pt_device_copy(t.session.device, t.session.stream, &host, &one));
+    MUST(t.session.device->ops->stream_sync(t.session.device, t.session.stream));
     value += h;
-    MUST(pt_device_copy(t.device, t.stream, &one, &host));
-    MUST(t.device->ops->stream_sync(t.device, t.stream));
+    MUST(pt_device_copy(t.session.device, t.session.stream, &one, &host));
+    MUST(t.session.device->ops->stream_sync(t.session.device, t.session.stream));
     MUST(pt_train_step(&t, NULL, NULL, &step));
     pt_trainer_destroy(&t);
     return step.loss;
@@ -209,12 +209,12 @@ static void test_slope(const char *name, const char *model)
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
     MUST(pt_train_step(&t, NULL, NULL, &step));
     gradient = tt_values(&t, true, &count);
-    for (int p = 0; p < t.table.count; p++) {
-        pt_tensor_t x = pt_units_local_shape(t.units, p);
+    for (int p = 0; p < t.session.table.count; p++) {
+        pt_tensor_t x = pt_units_local_shape(t.session.units, p);
         int64_t index = 3 * pt_tensor_count(&x) / 7;
         double slope, h = 1e-5;
 
-        if (p % 5 == 0 || p == t.table.count - 1) {
+        if (p % 5 == 0 || p == t.session.table.count - 1) {
             slope =
                 loss_beside(config, p, index, h) - loss_beside(config, p, index, -h);
             worst = fmax(worst, fabs(slope / (2 * h) - gradient[at + index]));

@@ -24,7 +24,7 @@ static pt_status_t make_product(rig_world_t *world, pt_arena_t *arena, product_t
         PT_TRY(pt_arena_tensor(arena, "dweight", PT_F32, 2, weight, &p->dweight));
         PT_TRY(pt_arena_tensor(arena, "check", PT_F32, 2, weight, &p->check));
         if (place == 0)
-            PT_TRY(pt_device_place_arena(world->device, arena));
+            PT_TRY(pt_device_place_arena(world->machine.device, arena));
     }
     return PT_OK;
 }
@@ -54,8 +54,9 @@ static pt_status_t check_sample(rig_world_t *world, pt_tensor_t x, const float *
 /* Products large enough to be cut, against fp64 dot products. */
 static pt_status_t check_linear(rig_world_t *world, product_t *p, double *worst)
 {
-    pt_model_t model = {.device = world->device, .engine = world->engine};
-    pt_call_t call = {.model = &model, .stream = world->stream};
+    pt_model_t model = {.device = world->machine.device,
+                        .engine = world->machine.engine};
+    pt_call_t call = {.model = &model, .stream = world->machine.stream};
     float *x, *w;
     uint64_t state = 9;
 
@@ -67,7 +68,8 @@ static pt_status_t check_linear(rig_world_t *world, product_t *p, double *worst)
         w[i] = (float)rig_draw(&state) * 0x1p-53f - 0.5f;
     PT_TRY(rig_copy(world, p->x, x, true));
     PT_TRY(rig_copy(world, p->weight, w, true));
-    PT_TRY(pt_op_fill(world->device, world->stream, &(pt_op_fill_t){.x = p->dweight}));
+    PT_TRY(pt_op_fill(world->machine.device, world->machine.stream,
+                      &(pt_op_fill_t){.x = p->dweight}));
     PT_TRY(pt_linear_forward(&call, p->x, p->weight, p->y));
     PT_TRY(check_sample(world, p->y, x, w, (int64_t[]){IN, 1, IN, 1}, IN, worst));
     float *y;
@@ -88,17 +90,17 @@ static void test_linear(rig_world_t *world)
     pt_arena_t arena;
     product_t product;
     double worst = 0;
-    int64_t before = world->device->counts[PT_OP_gemm].calls;
+    int64_t before = world->machine.device->counts[PT_OP_gemm].calls;
 
     pt_arena_init(&arena, PT_CLASS_WORKSPACE, PT_MEMORY_DEVICE);
     pt_status_t status = make_product(world, &arena, &product);
     if (status == PT_OK)
         status = check_linear(world, &product, &worst);
     tap_ok(status == PT_OK && worst < 1e-5, "large products are right: %.1e", worst);
-    tap_ok(world->device->counts[PT_OP_gemm].calls - before == 8,
+    tap_ok(world->machine.device->counts[PT_OP_gemm].calls - before == 8,
            "and cut into %lld calls, expected 8",
-           (long long)(world->device->counts[PT_OP_gemm].calls - before));
-    pt_device_free_arena(world->device, &arena);
+           (long long)(world->machine.device->counts[PT_OP_gemm].calls - before));
+    pt_device_free_arena(world->machine.device, &arena);
 }
 
 int main(int argc, char **argv)

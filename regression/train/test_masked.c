@@ -104,8 +104,8 @@ static void test_none(void)
     double *before = tt_values(&trainer, false, &count);
     MUST(pt_train_step(&trainer, NULL, NULL, &result));
     double *after = tt_values(&trainer, false, &count);
-    for (int p = 0; p < trainer.table.count; p++) {
-        const pt_param_t *param = &trainer.table.params[p];
+    for (int p = 0; p < trainer.session.table.count; p++) {
+        const pt_param_t *param = &trainer.session.table.params[p];
         double kept = 1 - 0.01 * 0.5 * param->weight_decay;
         int64_t end = at + param->shape[0] * (param->ndim > 1 ? param->shape[1] : 1);
 

@@ -53,10 +53,10 @@ static pt_status_t all_gradients(rig_t *rig, int64_t *count, double **out)
 {
     int64_t at = 0;
 
-    *count = pt_param_table_elements(&rig->table);
+    *count = pt_param_table_elements(&rig->session.table);
     PT_TRY(PT_NEW("gradients", (size_t)*count, out));
-    for (int p = 0; p < rig->table.count; p++) {
-        pt_tensor_t grad = pt_units_grad(rig->units, p);
+    for (int p = 0; p < rig->session.table.count; p++) {
+        pt_tensor_t grad = pt_units_grad(rig->session.units, p);
 
         PT_TRY(rig_read(rig, grad, *out + at));
         at += pt_tensor_count(&grad);
@@ -82,8 +82,8 @@ static pt_status_t evaluate(rig_t *rig, int64_t sequences, double *out)
     pt_batch_view_t view = rig_view(rig, true, 0, sequences);
 
     view.training = false;
-    PT_TRY(pt_model_clear_loss(rig->model, rig->world->stream));
-    for (int position = 0; position < rig->table.cut.positions; position++) {
+    PT_TRY(pt_model_clear_loss(rig->session.model, rig->world->machine.stream));
+    for (int position = 0; position < rig->session.table.cut.positions; position++) {
         pt_action_t action = {.kind = PT_ACTION_F, .position = position};
         pt_passage_t passage = rig_passage(rig, &action);
         int64_t rows = view.token.shape[0];
@@ -92,10 +92,10 @@ static pt_status_t evaluate(rig_t *rig, int64_t sequences, double *out)
             passage.in = pt_tensor_slice(passage.in, 0, 0, rows);
         if (passage.out.ndim > 0)
             passage.out = pt_tensor_slice(passage.out, 0, 0, rows);
-        PT_TRY(
-            pt_model_forward(rig->model, &action, &view, &passage, rig->world->stream));
+        PT_TRY(pt_model_forward(rig->session.model, &action, &view, &passage,
+                                rig->world->machine.stream));
     }
-    return rig_sum(rig, pt_model_loss_accumulator(rig->model), out);
+    return rig_sum(rig, pt_model_loss_accumulator(rig->session.model), out);
 }
 
 /* Two steps with an evaluation between, of fewer rows than a micro-batch has. */
@@ -245,7 +245,7 @@ static pt_status_t derivative(rig_t *rig, pt_tensor_t x, const double *base,
 /* Along the gradient itself plus a random direction of the same length. */
 static pt_status_t check_param(rig_t *rig, int p, const double *gradient, double *error)
 {
-    pt_tensor_t x = pt_units_weight(rig->units, p);
+    pt_tensor_t x = pt_units_weight(rig->session.units, p);
     int64_t count = pt_tensor_count(&x);
     double base[count], direction[count], norm = 0, expected = 0, found = 0;
     uint64_t state = 1000 * (uint64_t)p;
@@ -276,8 +276,8 @@ static pt_status_t check_gradient(rig_t *rig, double *worst, const char **name)
     *worst = 0;
     PT_TRY(rig_gradients(rig, &data, &loss));
     PT_TRY(all_gradients(rig, &count, &gradients));
-    for (int p = 0; p < rig->table.count; p++) {
-        const pt_param_t *param = &rig->table.params[p];
+    for (int p = 0; p < rig->session.table.count; p++) {
+        const pt_param_t *param = &rig->session.table.params[p];
         double error = 0;
 
         PT_TRY(check_param(rig, p, gradients + at, &error));
@@ -314,9 +314,9 @@ static void test_gradient(rig_world_t *world, pt_arch_t arch, const char *name)
 static pt_status_t check_init(rig_t *rig, bool *as_said)
 {
     *as_said = true;
-    for (int p = 0; p < rig->table.count; p++) {
-        const pt_param_t *param = &rig->table.params[p];
-        pt_tensor_t x = pt_units_weight(rig->units, p);
+    for (int p = 0; p < rig->session.table.count; p++) {
+        const pt_param_t *param = &rig->session.table.params[p];
+        pt_tensor_t x = pt_units_weight(rig->session.units, p);
         int64_t cols = param->ndim == 2 ? param->shape[1] : 1;
         double values[pt_tensor_count(&x)];
 
@@ -337,9 +337,9 @@ static pt_status_t check_padding(rig_t *rig, bool *zero)
 {
     double all = 0, named = 0;
 
-    for (int b = 0; b < pt_units_buckets(rig->units); b++) {
+    for (int b = 0; b < pt_units_buckets(rig->session.units); b++) {
         double *values;
-        pt_tensor_t x = pt_bucket_weights(rig->units, b);
+        pt_tensor_t x = pt_bucket_weights(rig->session.units, b);
 
         PT_TRY(PT_NEW("bucket", (size_t)pt_tensor_count(&x), &values));
         PT_TRY(rig_read(rig, x, values));
@@ -347,8 +347,8 @@ static pt_status_t check_padding(rig_t *rig, bool *zero)
             all += values[i] != 0;
         pt_free(values);
     }
-    for (int p = 0; p < rig->table.count; p++) {
-        const pt_param_t *param = &rig->table.params[p];
+    for (int p = 0; p < rig->session.table.count; p++) {
+        const pt_param_t *param = &rig->session.table.params[p];
 
         if (param->init != PT_INIT_ZEROS)
             named +=

@@ -109,8 +109,8 @@ static void expect(const pt_trainer_t *t, state_t *s, const double *grad, int st
     for (int64_t i = 0; i < s->count; i++)
         norm += grad[i] * grad[i];
     scale = fmin(1, clip / (sqrt(norm) + 1e-6));
-    for (int p = 0; p < t->table.count; p++) {
-        const pt_param_t *param = &t->table.params[p];
+    for (int p = 0; p < t->session.table.count; p++) {
+        const pt_param_t *param = &t->session.table.params[p];
         int64_t end = at + param->shape[0] * (param->ndim == 2 ? param->shape[1] : 1);
 
         for (; at < end; at++) {

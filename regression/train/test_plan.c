@@ -61,16 +61,16 @@ static bool same_bytes(const pt_trainer_t *t, const pt_plan_t *plan)
     bool same = true;
 
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        int64_t is = t->arena[c].peak;
+        int64_t is = t->session.arena[c].peak;
 
         if (is != plan->bytes[c])
             tap_note("rank %d: %s: %lld bytes, planned %lld", tt.rank,
                      pt_memory_class_name((pt_memory_class_t)c), (long long)is,
                      (long long)plan->bytes[c]);
-        same = same && is == plan->bytes[c] && t->arena[c].capacity == is;
+        same = same && is == plan->bytes[c] && t->session.arena[c].capacity == is;
     }
     /* Nothing lives on the device beside the arenas. */
-    return same && t->device->live_bytes == plan->total_bytes;
+    return same && t->session.device->live_bytes == plan->total_bytes;
 }
 
 typedef struct measured {
@@ -82,8 +82,8 @@ typedef struct measured {
 static void measure(const pt_config_t *config, measured_t *m)
 {
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &m->trainer));
-    m->setup = *pt_engine_ledger(m->trainer.engine);
-    memcpy(m->before, m->trainer.device->counts, sizeof m->before);
+    m->setup = *pt_engine_ledger(m->trainer.session.engine);
+    memcpy(m->before, m->trainer.session.device->counts, sizeof m->before);
     for (int i = 0; i < STEPS; i++) {
         pt_step_result_t step;
         MUST(pt_train_step(&m->trainer, NULL, NULL, &step));
@@ -100,14 +100,14 @@ static void test_plan(const char *name, const char *settings)
     MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
     measure(config, &m);
     tap_all(same_bytes(&m.trainer, &plan), "%s: memory", name);
-    tap_all(
-        same_rows(pt_engine_ledger(m.trainer.engine), &plan.setup, &plan.step, STEPS),
-        "%s: traffic", name);
-    tap_all(same_ops(m.trainer.device->counts, m.before, plan.step_ops), "%s: ops",
-            name);
+    tap_all(same_rows(pt_engine_ledger(m.trainer.session.engine), &plan.setup,
+                      &plan.step, STEPS),
+            "%s: traffic", name);
+    tap_all(same_ops(m.trainer.session.device->counts, m.before, plan.step_ops),
+            "%s: ops", name);
     tap_all(plan.tokens == tokens && plan.rank == tt.rank && plan.ranks == tt.size &&
-                plan.parameters == pt_param_table_elements(&m.trainer.table) &&
-                plan.micro_batches == m.trainer.schedule.micro_batches,
+                plan.parameters == pt_param_table_elements(&m.trainer.session.table) &&
+                plan.micro_batches == m.trainer.session.schedule.micro_batches,
             "%s: sizes", name);
     /* A plan of a world of another size is another plan. */
     MUST(pt_plan_create(config, tt.rank, tt.size + 1, &other));

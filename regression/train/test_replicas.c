@@ -9,12 +9,13 @@ enum { COMPUTE = PT_STATE_KINDS };
 /* Element 17 of a parameter in the middle of the table, of a state or of what computes. */
 static pt_tensor_t element(const pt_trainer_t *t, int kind)
 {
-    int param = t->table.count / 2, bucket = pt_units_bucket_of(t->units, param);
-    pt_tensor_t flat = kind == COMPUTE
-                           ? pt_bucket_weights(t->units, bucket)
-                           : pt_optim_state(t->optim, (pt_state_kind_t)kind, bucket);
+    int param = t->session.table.count / 2,
+        bucket = pt_units_bucket_of(t->session.units, param);
+    pt_tensor_t flat = kind == COMPUTE ? pt_bucket_weights(t->session.units, bucket)
+                                       : pt_optim_state(t->session.optim,
+                                                        (pt_state_kind_t)kind, bucket);
 
-    return pt_tensor_slice(flat, 0, pt_units_offset(t->units, param) + 17, 1);
+    return pt_tensor_slice(flat, 0, pt_units_offset(t->session.units, param) + 17, 1);
 }
 
 /* Changes it on this rank; twice: not at all. */
@@ -24,11 +25,11 @@ static void corrupt(pt_trainer_t *t, int kind)
     pt_tensor_t one = element(t, kind);
     pt_tensor_t host = pt_tensor_1d(bytes, one.dtype, PT_MEMORY_HOST, 1);
 
-    MUST(pt_device_copy(t->device, t->stream, &host, &one));
-    MUST(t->device->ops->stream_sync(t->device, t->stream));
+    MUST(pt_device_copy(t->session.device, t->session.stream, &host, &one));
+    MUST(t->session.device->ops->stream_sync(t->session.device, t->session.stream));
     bytes[0] ^= 1; /* its last place */
-    MUST(pt_device_copy(t->device, t->stream, &one, &host));
-    MUST(t->device->ops->stream_sync(t->device, t->stream));
+    MUST(pt_device_copy(t->session.device, t->session.stream, &one, &host));
+    MUST(t->session.device->ops->stream_sync(t->session.device, t->session.stream));
 }
 
 static bool names(const char *text, int replica)

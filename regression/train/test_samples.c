@@ -25,9 +25,9 @@ static void count_ids(pt_trainer_t *t, int64_t step)
         pt_tensor_t ids = pt_tensor_1d(id, PT_I64, PT_MEMORY_HOST, 2 * SEQUENCE);
         pt_tensor_t masks = pt_tensor_1d(mask, PT_U8, PT_MEMORY_HOST, 2 * SEQUENCE);
 
-        MUST(pt_device_copy(t->device, t->stream, &ids, &view.sample));
-        MUST(pt_device_copy(t->device, t->stream, &masks, &view.mask));
-        MUST(t->device->ops->stream_sync(t->device, t->stream));
+        MUST(pt_device_copy(t->session.device, t->session.stream, &ids, &view.sample));
+        MUST(pt_device_copy(t->session.device, t->session.stream, &masks, &view.mask));
+        MUST(t->session.device->ops->stream_sync(t->session.device, t->session.stream));
         for (int64_t b = 0; b < 2; b++) {
             int64_t taken_id = id[b * SEQUENCE];
             bool asked = taken_id == pt_loader_id(&t->loading, step, m, b);
@@ -39,7 +39,7 @@ static void count_ids(pt_trainer_t *t, int64_t step)
             mine[taken_id % (STEPS * BATCH)]++;
         }
     }
-    MPI_Comm *comm = pt_comm_mpi(t->mesh.world);
+    MPI_Comm *comm = pt_comm_mpi(t->session.mesh->world);
     MPI_Allreduce(mine, all, STEPS * BATCH, MPI_INT, MPI_SUM, *comm);
     for (int i = 0; i < STEPS * BATCH && tt.rank == 0; i++)
         taken[i] += all[i];
@@ -68,7 +68,7 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
         }
         MUST(pt_train_save(&trainer, to, NULL, record->loss[record->steps - 1],
                            &digest));
-        MUST(pt_checkpoint_open(trainer.mesh.world, to, &reader));
+        MUST(pt_checkpoint_open(trainer.session.mesh->world, to, &reader));
         wrong += pt_checkpoint_header(reader)->samples != BATCH * record->steps ||
                  pt_checkpoint_header(reader)->step != record->steps;
         pt_checkpoint_close(reader);

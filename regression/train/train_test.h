@@ -258,13 +258,14 @@ __attribute__((unused)) static bool tt_same(const tt_record_t *a, const tt_recor
 __attribute__((unused)) static pt_tensor_t tt_tensor(const pt_trainer_t *t, int param,
                                                      bool gradient)
 {
-    pt_tensor_t x = pt_units_local_shape(t->units, param);
-    int bucket = pt_units_bucket_of(t->units, param);
-    pt_tensor_t flat = gradient ? pt_bucket_grads(t->units, bucket)
-                                : pt_optim_state(t->optim, PT_STATE_WEIGHT, bucket);
+    pt_tensor_t x = pt_units_local_shape(t->session.units, param);
+    int bucket = pt_units_bucket_of(t->session.units, param);
+    pt_tensor_t flat = gradient
+                           ? pt_bucket_grads(t->session.units, bucket)
+                           : pt_optim_state(t->session.optim, PT_STATE_WEIGHT, bucket);
 
     x.dtype = flat.dtype;
-    x.data = pt_tensor_slice(flat, 0, pt_units_offset(t->units, param), 1).data;
+    x.data = pt_tensor_slice(flat, 0, pt_units_offset(t->session.units, param), 1).data;
     return x;
 }
 
@@ -276,17 +277,17 @@ __attribute__((unused)) static double *tt_values(const pt_trainer_t *t, bool gra
     int64_t at = 0;
     double *out;
 
-    *count = pt_param_table_elements(&t->table);
+    *count = pt_param_table_elements(&t->session.table);
     MUST(PT_NEW("values", *count, &out));
-    for (int p = 0; p < t->table.count; p++) {
+    for (int p = 0; p < t->session.table.count; p++) {
         pt_tensor_t x = tt_tensor(t, p, gradients);
         int64_t n = pt_tensor_count(&x);
         pt_tensor_t host = x;
 
         host.data = out + at; /* 8 bytes an element hold any type */
         host.memory = PT_MEMORY_HOST;
-        MUST(pt_device_copy(t->device, t->stream, &host, &x));
-        MUST(t->device->ops->stream_sync(t->device, t->stream));
+        MUST(pt_device_copy(t->session.device, t->session.stream, &host, &x));
+        MUST(t->session.device->ops->stream_sync(t->session.device, t->session.stream));
         for (int64_t i = n - 1; i >= 0; i--)
             out[at + i] = pt_float_get(x.dtype, out + at, i);
         for (int64_t i = 0; i < n && gradients; i++)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
-#include "penta/model/arch.h"
 #include "penta/io/checkpoint.h"
 #include "penta/base/log.h"
-#include "penta/model/model.h"
+#include "penta/session/session.h"
 #include "penta/base/text.h"
 #include "src/cmd/sample.h"
 
@@ -37,15 +36,8 @@ struct pt_generator {
     int64_t window, texts, rows; /* rows of a pass, at most */
     int64_t *length;             /* [texts] read so far */
     int64_t *slot, *first;       /* [texts] of a pass */
-    pt_arch_t arch;
-    pt_param_table_t table;
-    pt_device_t *device;
-    pt_engine_t *engine;
-    pt_mesh_t mesh;
-    pt_stream_t *stream;
-    pt_units_t *units;
-    pt_model_t *model;
-    pt_arena_t arena[PT_CLASS_COUNT];
+    pt_machine_t machine;
+    pt_session_t session;
     pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [rows] */
     pt_tensor_t logits, host_logits;           /* [texts, vocab] */
     void *snapshot;                            /* host: one bucket of weights, type A */
@@ -54,27 +46,8 @@ struct pt_generator {
 
 /* ---- set-up ------------------------------------------------------------------------------ */
 
-static pt_status_t open_machine(pt_generator_t *g, const pt_config_t *config,
-                                pt_wire_t *wire)
-{
-    char device[32], isa[32], direct[32];
-    pt_mesh_shape_t shape = pt_mesh_shape_default();
-    pt_device_options_t options = {.threads = (int)config->run.threads};
-    pt_engine_options_t engine = {.device = NULL};
-
-    options.name = pt_config_value(config, PT_OPTION_run_device, device, sizeof device);
-    options.isa = pt_config_value(config, PT_OPTION_run_isa, isa, sizeof isa);
-    engine.gpu_direct =
-        pt_config_value(config, PT_OPTION_comm_gpu_direct, direct, sizeof direct);
-    PT_TRY(pt_device_open(&options, &g->device));
-    engine.device = g->device;
-    PT_TRY(pt_engine_create(wire, &engine, &g->engine));
-    PT_TRY(pt_mesh_shape_complete(&shape, 1));
-    PT_TRY(pt_mesh_create(g->engine, &shape, &g->mesh));
-    return g->device->ops->stream_create(g->device, &g->stream);
-}
-
-static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader)
+static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader,
+                         pt_arch_t *arch)
 {
     PT_TRY(PT_NEW("configuration", 1, &g->archived));
     char name[PT_CONFIG_TEXT + 16];
@@ -87,54 +60,23 @@ static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader
              "reads and writes text, one token a byte",
              g->path);
     g->rows = g->texts > g->window ? g->texts : g->window;
-    PT_TRY(pt_arch_from_config(g->archived, &g->arch));
+    PT_TRY(pt_arch_from_config(g->archived, arch));
     PT_CHECK(
-        g->arch.vocab >= PT_BYTES, PT_CONFIG,
+        arch->vocab >= PT_BYTES, PT_CONFIG,
         "%s: its model has a vocabulary of %lld tokens, but sampling needs one token a "
         "byte, %d at least",
-        g->path, (long long)g->arch.vocab, PT_BYTES);
+        g->path, (long long)arch->vocab, PT_BYTES);
     return PT_OK;
 }
 
-static pt_status_t make_model(pt_generator_t *g)
+/* What a pass needs beside the session: pt_session_layout_fn. */
+static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
-    static const int no_slots[1] = {1};
-    pt_units_options_t units = {
-        .in_flight = 1,
-        .weight_dtype = g->arch.dtype,
-        .grad_dtype = g->arch.dtype,
-        .wire_dtype = g->arch.dtype,
-        .weights_only = true,
-    };
-    pt_model_options_t model = {
-        .micro_batch = (g->rows + g->window - 1) / g->window,
-        .sequence = g->window,
-        .input_slots = no_slots,
-        .weight_slots = no_slots,
-        .fused = true,
-        .training = false,
-        .cache_sequences = g->texts,
-        .cache_length = g->window,
-    };
-    pt_cut_t cut;
+    pt_generator_t *g = self;
+    const pt_session_t *s = &g->session;
+    int64_t row[2] = {g->texts, s->arch.vocab}, most = 0;
+    pt_dtype_t full = pt_dtype_accumulator(s->arch.dtype);
 
-    PT_TRY(pt_cut_create((int)g->arch.layers, 1, 1, &cut));
-    PT_TRY(pt_param_table_create(&g->arch, cut, &g->table));
-    PT_TRY(pt_units_create(&g->table, &g->mesh, g->device, &units, &g->units));
-    return pt_model_create(&g->arch, &g->table, g->units, &g->mesh, g->device, &model,
-                           &g->model);
-}
-
-static pt_status_t layout(pt_generator_t *g)
-{
-    pt_arena_t *arena = g->arena;
-    int64_t row[2] = {g->texts, g->arch.vocab}, most = 0;
-    pt_dtype_t full = pt_dtype_accumulator(g->arch.dtype);
-
-    PT_TRY(pt_units_layout(g->units, &arena[PT_CLASS_PARAMETERS],
-                           &arena[PT_CLASS_GRADIENTS], &arena[PT_CLASS_COMMUNICATION]));
-    PT_TRY(pt_model_layout(g->model, &arena[PT_CLASS_ACTIVATIONS],
-                           &arena[PT_CLASS_WORKSPACE], &arena[PT_CLASS_GRADIENTS]));
     for (int i = 0; i < INPUTS; i++) {
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_BATCH], inputs[i].name, inputs[i].dtype,
                                1, &g->rows, &g->input[i]));
@@ -145,14 +87,31 @@ static pt_status_t layout(pt_generator_t *g)
                            &g->logits));
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "staged logits", full, 2, row,
                            &g->host_logits));
-    for (int b = 0; b < pt_units_buckets(g->units); b++)
-        if (pt_bucket_elements(g->units, b) > most)
-            most = pt_bucket_elements(g->units, b);
-    if (full != g->arch.dtype)
+    for (int b = 0; b < pt_units_buckets(s->units); b++)
+        if (pt_bucket_elements(s->units, b) > most)
+            most = pt_bucket_elements(s->units, b);
+    if (full != s->arch.dtype)
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "weights as stored", full, 1,
                                &most, &g->wide));
     return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "weights read",
                          most * (int64_t)pt_dtype_size(full), &g->snapshot);
+}
+
+static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
+{
+    pt_session_options_t options = {
+        .arch = arch,
+        .units = {.in_flight = 1, .grad_dtype = arch->dtype, .wire_dtype = arch->dtype},
+        .model = {.micro_batch = (g->rows + g->window - 1) / g->window,
+                  .sequence = g->window,
+                  .cache_sequences = g->texts,
+                  .cache_length = g->window},
+        .own = layout,
+        .self = g,
+    };
+
+    PT_TRY(pt_session_create(&g->machine, &options, &g->session));
+    return pt_session_count(&g->session);
 }
 
 /* Before anything is placed: afterwards the kernel would end the process without a word. */
@@ -160,12 +119,12 @@ static pt_status_t check_memory(const pt_generator_t *g)
 {
     char wanted[32], weights[32];
     pt_memory_share_t share;
-    int64_t all = 0, fixed = g->arena[PT_CLASS_PARAMETERS].peak;
+    int64_t all = 0, fixed = g->session.arena[PT_CLASS_PARAMETERS].peak;
 
     for (int c = 0; c < PT_CLASS_COUNT; c++)
-        PT_CHECK(!__builtin_add_overflow(all, g->arena[c].peak, &all), PT_MEMORY,
+        PT_CHECK(!__builtin_add_overflow(all, g->session.arena[c].peak, &all), PT_MEMORY,
                  "%s: its model needs more memory than 64 bits can count", g->path);
-    if (pt_host_memory_fits(all, 1, g->device->threads, &share))
+    if (pt_host_memory_fits(all, 1, g->session.device->threads, &share))
         return PT_OK;
     return PT_FAIL(PT_MEMORY, "%s: sampling needs %s of memory (weights %s), %s; %s%s",
                    g->path, pt_text_bytes(all, wanted, sizeof wanted),
@@ -174,31 +133,15 @@ static pt_status_t check_memory(const pt_generator_t *g)
                    share.remedy);
 }
 
-static pt_status_t place(pt_generator_t *g)
-{
-    for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        bool is_host = c == PT_CLASS_STAGING || c == PT_CLASS_SNAPSHOT;
-
-        pt_arena_init(&g->arena[c], (pt_memory_class_t)c,
-                      is_host ? PT_MEMORY_HOST : PT_MEMORY_DEVICE);
-    }
-    PT_TRY(layout(g));
-    PT_TRY(check_memory(g));
-    for (int c = 0; c < PT_CLASS_COUNT; c++)
-        PT_TRY(pt_device_place_arena(g->device, &g->arena[c]));
-    return layout(g);
-}
-
 /* Samples and mask never change. */
 static pt_status_t prepare(pt_generator_t *g)
 {
-    PT_TRY(pt_units_prepare(g->units, g->stream));
-    PT_TRY(pt_model_prepare(g->model, g->stream));
     for (int i = 0; i < INPUTS; i++)
         memset(g->staged[i].data, 0, (size_t)pt_tensor_bytes(&g->staged[i]));
     for (int i = 0; i < INPUTS; i++)
-        PT_TRY(pt_device_copy(g->device, g->stream, &g->input[i], &g->staged[i]));
-    return pt_comm_wait_stream(g->engine, g->stream);
+        PT_TRY(pt_device_copy(g->session.device, g->session.stream, &g->input[i],
+                              &g->staged[i]));
+    return pt_comm_wait_stream(g->session.engine, g->session.stream);
 }
 
 /* ---- weights ----------------------------------------------------------------------------- */
@@ -225,9 +168,9 @@ static pt_status_t read_part(pt_generator_t *g, pt_checkpoint_reader_t *reader,
 {
     pt_hyperslab_t slabs[PT_RANGE_HYPERSLABS];
     pt_bucket_range_t all = {0, host.shape[0]};
-    int count = pt_units_hyperslabs(g->units, param, part, all, slabs), index;
+    int count = pt_units_hyperslabs(g->session.units, param, part, all, slabs), index;
 
-    PT_TRY(find_part(g, reader, &g->table.params[param].part[part], &index));
+    PT_TRY(find_part(g, reader, &g->session.table.params[param].part[part], &index));
     for (int s = 0; s < count; s++)
         PT_TRY(pt_checkpoint_read(reader, index, host.dtype, &slabs[s],
                                   pt_tensor_slice(host, 0, slabs[s].local, 1).data));
@@ -240,29 +183,29 @@ static pt_status_t put_weights(pt_generator_t *g, pt_tensor_t weights, pt_tensor
     pt_op_cast_t cast = {.y = weights};
 
     if (weights.dtype == host.dtype)
-        return pt_device_copy(g->device, g->stream, &weights, &host);
+        return pt_device_copy(g->session.device, g->session.stream, &weights, &host);
     cast.x = pt_tensor_slice(g->wide, 0, 0, host.shape[0]);
-    PT_TRY(pt_device_copy(g->device, g->stream, &cast.x, &host));
-    return pt_op_cast(g->device, g->stream, &cast);
+    PT_TRY(pt_device_copy(g->session.device, g->session.stream, &cast.x, &host));
+    return pt_op_cast(g->session.device, g->session.stream, &cast);
 }
 
 static pt_status_t read_weights(pt_generator_t *g, pt_checkpoint_reader_t *reader)
 {
-    for (int b = 0; b < pt_units_buckets(g->units); b++) {
-        pt_tensor_t weights = pt_bucket_weights(g->units, b);
+    for (int b = 0; b < pt_units_buckets(g->session.units); b++) {
+        pt_tensor_t weights = pt_bucket_weights(g->session.units, b);
         pt_tensor_t host =
             pt_tensor_1d(g->snapshot, pt_dtype_accumulator(weights.dtype),
-                         PT_MEMORY_HOST, pt_bucket_elements(g->units, b));
+                         PT_MEMORY_HOST, pt_bucket_elements(g->session.units, b));
 
         memset(host.data, 0, (size_t)pt_tensor_bytes(&host));
-        for (int p = 0; p < g->table.count; p++) {
-            if (pt_units_bucket_of(g->units, p) != b)
+        for (int p = 0; p < g->session.table.count; p++) {
+            if (pt_units_bucket_of(g->session.units, p) != b)
                 continue;
-            for (int part = 0; part < g->table.params[p].parts; part++)
+            for (int part = 0; part < g->session.table.params[p].parts; part++)
                 PT_TRY(read_part(g, reader, p, part, host));
         }
         PT_TRY(put_weights(g, weights, host));
-        PT_TRY(pt_comm_wait_stream(g->engine, g->stream));
+        PT_TRY(pt_comm_wait_stream(g->session.engine, g->session.stream));
     }
     return pt_checkpoint_verify_read(reader);
 }
@@ -273,11 +216,13 @@ static pt_status_t load(pt_generator_t *g)
 {
     pt_checkpoint_reader_t *reader = NULL;
     pt_status_t status;
+    pt_arch_t arch;
 
-    PT_TRY(pt_checkpoint_open(g->mesh.world, g->path, &reader));
-    PT_TRY_GOTO(close_reader, adopt(g, reader));
-    PT_TRY_GOTO(close_reader, make_model(g));
-    PT_TRY_GOTO(close_reader, place(g));
+    PT_TRY(pt_checkpoint_open(g->machine.mesh.world, g->path, &reader));
+    PT_TRY_GOTO(close_reader, adopt(g, reader, &arch));
+    PT_TRY_GOTO(close_reader, make_session(g, &arch));
+    PT_TRY_GOTO(close_reader, check_memory(g));
+    PT_TRY_GOTO(close_reader, pt_session_place(&g->session));
     PT_TRY_GOTO(close_reader, prepare(g));
     PT_TRY_GOTO(close_reader, read_weights(g, reader));
 close_reader:
@@ -288,6 +233,7 @@ close_reader:
 pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
                                 const char *path, int64_t texts, pt_generator_t **out)
 {
+    pt_machine_options_t machine = pt_machine_options(config, false);
     pt_generator_t *g = NULL;
     pt_status_t status;
 
@@ -298,7 +244,7 @@ pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY_GOTO(fail, PT_NEW("slots", (size_t)texts, &g->slot));
     PT_TRY_GOTO(fail, PT_NEW("places", (size_t)texts, &g->first));
     PT_TRY_GOTO(fail, PT_NEW("lengths", (size_t)texts, &g->length));
-    PT_TRY_GOTO(fail, open_machine(g, config, wire));
+    PT_TRY_GOTO(fail, pt_machine_open(wire, &machine, &g->machine));
     PT_TRY_GOTO(fail, load(g));
     *out = g;
     return PT_OK;
@@ -311,18 +257,8 @@ void pt_generator_destroy(pt_generator_t *g)
 {
     if (!g)
         return;
-    pt_model_destroy(g->model);
-    pt_units_destroy(g->units);
-    pt_mesh_destroy(&g->mesh);
-    pt_engine_destroy(g->engine);
-    if (g->device) {
-        for (int c = 0; c < PT_CLASS_COUNT; c++)
-            pt_device_free_arena(g->device, &g->arena[c]);
-        if (g->stream)
-            g->device->ops->stream_destroy(g->device, g->stream);
-        pt_device_close(g->device);
-    }
-    pt_param_table_destroy(&g->table);
+    pt_session_destroy(&g->session);
+    pt_machine_close(&g->machine);
     pt_free(g->archived);
     pt_free(g->length);
     pt_free(g->first);
@@ -396,7 +332,7 @@ static pt_status_t pass(pt_generator_t *g, int64_t rows, const pt_decode_t *deco
         cut[i] = pt_tensor_slice(g->input[i], 0, 0, rows);
     for (int i = INPUT_TOKEN; i <= INPUT_PLACE; i++) {
         staged = pt_tensor_slice(g->staged[i], 0, 0, rows);
-        PT_TRY(pt_device_copy(g->device, g->stream, &cut[i], &staged));
+        PT_TRY(pt_device_copy(g->session.device, g->session.stream, &cut[i], &staged));
     }
     /* Labels only have to be valid tokens: nothing asks for a loss. */
     pt_batch_view_t batch = {.token = cut[INPUT_TOKEN],
@@ -406,9 +342,10 @@ static pt_status_t pass(pt_generator_t *g, int64_t rows, const pt_decode_t *deco
                              .sample = cut[INPUT_SAMPLE],
                              .mask = cut[INPUT_MASK],
                              .sequences = sequences};
-    PT_TRY(pt_model_decode(g->model, &batch, decode, first, logits, g->stream));
-    PT_TRY(pt_device_copy(g->device, g->stream, &host_logits, &logits));
-    return pt_comm_wait_stream(g->engine, g->stream);
+    PT_TRY(pt_model_decode(g->session.model, &batch, decode, first, logits,
+                           g->session.stream));
+    PT_TRY(pt_device_copy(g->session.device, g->session.stream, &host_logits, &logits));
+    return pt_comm_wait_stream(g->session.engine, g->session.stream);
 }
 
 pt_status_t pt_generator_begin(pt_generator_t *g, int64_t text, const uint8_t *bytes,

@@ -391,7 +391,7 @@ static pt_status_t fill_table(const pt_arch_t *arch, pt_param_table_t *out)
         if (has_outer(arch, role))
             fill_param(arch, role, -1, 1 + layers, &out->params[at++]);
     out->count = at;
-    out->units = layers + 2;
+    out->units = pt_arch_units(arch);
     place_params(out);
     return PT_OK;
 }

@@ -8,12 +8,12 @@ static void take(const pt_trainer_t *t, pt_plan_t *out)
     out->setup = t->forecast.setup;
     out->step = t->forecast.step;
     memcpy(out->step_ops, t->forecast.step_ops, sizeof out->step_ops);
-    out->parameters = pt_param_table_elements(&t->table);
+    out->parameters = pt_param_table_elements(&t->session.table);
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        out->bytes[c] = t->arena[c].peak;
-        out->total_bytes += t->arena[c].peak;
+        out->bytes[c] = t->session.arena[c].peak;
+        out->total_bytes += t->session.arena[c].peak;
     }
-    out->micro_batches = t->schedule.micro_batches;
+    out->micro_batches = t->session.schedule.micro_batches;
     out->sequences = t->config->train.global_batch;
     out->tokens = out->sequences * t->config->train.sequence;
 }

@@ -10,7 +10,8 @@
 static void warn_of_crowding(const pt_trainer_t *t)
 {
     cpu_set_t mine;
-    int ranks = pt_engine_ranks_on_host(t->engine), threads = t->device->threads;
+    int ranks = pt_engine_ranks_on_host(t->machine.engine),
+        threads = t->machine.device->threads;
     int64_t cpus = sysconf(_SC_NPROCESSORS_ONLN);
     /* Where ranks are bound, each may use a part of them. */
     int64_t allowed =
@@ -65,8 +66,8 @@ void pt_train_settle_threads(const pt_trainer_t *t)
     cpu_set_t allowed, mine;
     warn_of_crowding(t);
     if (t->config->run.bind && sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
-        pt_train_choose_cpus(&allowed, pt_engine_ranks_on_host(t->engine),
-                             pt_engine_rank_on_host(t->engine), t->device->threads,
-                             &mine))
+        pt_train_choose_cpus(&allowed, pt_engine_ranks_on_host(t->machine.engine),
+                             pt_engine_rank_on_host(t->machine.engine),
+                             t->machine.device->threads, &mine))
         bind_threads(&mine);
 }

@@ -18,17 +18,17 @@ static pt_status_t digest_plane(pt_trainer_t *t, uint64_t id, pt_tensor_t state,
         .first = plane->first,
         .pitch = plane->pitch,
     };
-    return pt_op_digest(t->device, t->stream, &digest);
+    return pt_op_digest(t->session.device, t->session.stream, &digest);
 }
 
 static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void *self)
 {
     const int *bucket = self;
-    const pt_part_t *part = &t->table.params[box->param].part[box->part];
-    pt_bucket_range_t shard = pt_bucket_shard(t->units, *bucket);
-    pt_bucket_range_t updated = pt_bucket_updated(t->units, *bucket);
+    const pt_part_t *part = &t->session.table.params[box->param].part[box->part];
+    pt_bucket_range_t shard = pt_bucket_shard(t->session.units, *bucket);
+    pt_bucket_range_t updated = pt_bucket_updated(t->session.units, *bucket);
     pt_tensor_t state =
-        pt_tensor_slice(pt_optim_state(t->optim, PT_STATE_WEIGHT, *bucket), 0,
+        pt_tensor_slice(pt_optim_state(t->session.optim, PT_STATE_WEIGHT, *bucket), 0,
                         shard.first - updated.first, shard.count);
     for (int64_t i = 0; i < pt_hyperslab_planes(&box->slab, part->ndim); i++) {
         pt_hyperslab_plane_t plane =
@@ -40,18 +40,19 @@ static pt_status_t digest_box(pt_trainer_t *t, const pt_stored_box_t *box, void 
 
 static pt_status_t clear(pt_trainer_t *t)
 {
-    pt_tensor_t zero = pt_tensor_1d(t->host_sums.data, PT_I64, PT_MEMORY_HOST, 1);
-    if (!t->device->dry)
+    pt_tensor_t zero =
+        pt_tensor_1d(t->session.host_sums.data, PT_I64, PT_MEMORY_HOST, 1);
+    if (!t->session.device->dry)
         *(uint64_t *)zero.data = 0;
-    return pt_device_copy(t->device, t->stream, &t->digest_sum, &zero);
+    return pt_device_copy(t->session.device, t->session.stream, &t->digest_sum, &zero);
 }
 
 static pt_status_t local_digest(pt_trainer_t *t, uint64_t *out)
 {
     PT_TRY(clear(t));
-    for (int b = 0; b < pt_units_buckets(t->units); b++)
+    for (int b = 0; b < pt_units_buckets(t->session.units); b++)
         PT_TRY(pt_train_visit_shard(t, b, digest_box, &b));
-    return pt_train_fetch(t, &t->digest_sum, 1, out);
+    return pt_session_fetch(&t->session, &t->digest_sum, 1, out);
 }
 
 pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
@@ -59,9 +60,9 @@ pt_status_t pt_train_digest(pt_trainer_t *t, uint64_t *out)
     uint64_t mine = 0;
     int64_t sum;
     pt_status_t status = local_digest(t, &mine);
-    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_comm_agree(t->session.mesh->world, status, false));
     sum = (int64_t)mine;
-    PT_TRY(pt_comm_sum_int64(t->mesh.world, &sum, 1));
+    PT_TRY(pt_comm_sum_int64(t->session.mesh->world, &sum, 1));
     *out = (uint64_t)sum;
     return PT_OK;
 }
@@ -74,10 +75,10 @@ static pt_status_t add_whole(pt_trainer_t *t, pt_tensor_t flat, int kind, int bu
     pt_op_digest_t digest = {
         .x = pt_tensor_2d(flat.data, flat.dtype, flat.memory, 1, count),
         .accumulator = t->digest_sum,
-        .id = pt_mix64((uint64_t)(kind * pt_units_buckets(t->units) + bucket)),
+        .id = pt_mix64((uint64_t)(kind * pt_units_buckets(t->session.units) + bucket)),
         .pitch = count,
     };
-    return pt_op_digest(t->device, t->stream, &digest);
+    return pt_op_digest(t->session.device, t->session.stream, &digest);
 }
 
 /* Hash of the weights this rank holds, whoever owns them, and of the states that every replica keeps
@@ -85,17 +86,19 @@ static pt_status_t add_whole(pt_trainer_t *t, pt_tensor_t flat, int kind, int bu
 static pt_status_t whole_digest(pt_trainer_t *t, uint64_t *out)
 {
     PT_TRY(clear(t));
-    for (int b = 0; b < pt_units_buckets(t->units); b++) {
-        pt_tensor_t weights = pt_bucket_weights(t->units, b);
+    for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
+        pt_tensor_t weights = pt_bucket_weights(t->session.units, b);
         PT_TRY(add_whole(t, weights, PT_STATE_KINDS, b));
         for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
-            pt_tensor_t state = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
-            bool whole = pt_tensor_count(&state) == pt_bucket_elements(t->units, b);
+            pt_tensor_t state =
+                pt_optim_state(t->session.optim, (pt_state_kind_t)kind, b);
+            bool whole =
+                pt_tensor_count(&state) == pt_bucket_elements(t->session.units, b);
             if (whole && state.data != weights.data)
                 PT_TRY(add_whole(t, state, kind, b));
         }
     }
-    return pt_train_fetch(t, &t->digest_sum, 1, out);
+    return pt_session_fetch(&t->session, &t->digest_sum, 1, out);
 }
 
 /* The value that more than half of the replicas have. */
@@ -140,16 +143,16 @@ static pt_status_t judge(const uint64_t *digest, int count, int64_t step)
 
 pt_status_t pt_train_check_replicas(pt_trainer_t *t)
 {
-    pt_comm_t *replicas = t->mesh.axis[PT_AXIS_DATA];
+    pt_comm_t *replicas = t->session.mesh->axis[PT_AXIS_DATA];
     int size = pt_comm_size(replicas);
     uint64_t mine = 0, *all = NULL;
     pt_status_t status = whole_digest(t, &mine);
     if (status == PT_OK)
         status = PT_NEW("replica digests", size, &all);
-    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY_GOTO(done, pt_comm_agree(t->session.mesh->world, status, false));
     PT_TRY_GOTO(done, pt_comm_gather_bytes(replicas, 0, &mine, sizeof mine, all));
     status = pt_comm_rank(replicas) == 0 ? judge(all, size, t->step) : PT_OK;
-    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY_GOTO(done, pt_comm_agree(t->session.mesh->world, status, false));
 done:
     pt_free(all);
     return status;

@@ -26,7 +26,7 @@ static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t rou
     (void)pt_fault("train.evaluate");
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     PT_TRY(pt_loader_load_validation(t->loader, e->corpus, first, e->sequences,
-                                     t->stream, &valid));
+                                     t->session.stream, &valid));
     e->valid += pt_train_counted(t, valid);
     return PT_OK;
 }
@@ -39,7 +39,7 @@ static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_
         wishes = e->want_stop(e->self);
         e->next_sec = pt_clock_sec() + look_every_sec;
     }
-    PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &wishes, 1, mine));
+    PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &wishes, 1, mine));
     *stopped = wishes > 0;
     return PT_OK;
 }
@@ -47,8 +47,8 @@ static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_
 static pt_status_t evaluation_forward(pt_trainer_t *t)
 {
     pt_batch_view_t batch = pt_loader_view(t->loader, 0);
-    PT_TRY(pt_model_evaluate(t->model, &batch, t->stream));
-    return pt_comm_wait_stream(t->engine, t->stream);
+    PT_TRY(pt_model_evaluate(t->session.model, &batch, t->session.stream));
+    return pt_comm_wait_stream(t->session.engine, t->session.stream);
 }
 
 /* No rank begins a forward pass, where others may wait for it, unless all have read what it takes. */
@@ -95,13 +95,14 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
     if (e.rounds == 0)
         return PT_OK;
     t->where.phase = PT_PHASE_EVALUATE;
-    PT_TRY(pt_model_clear_loss(t->model, t->stream));
+    PT_TRY(pt_model_clear_loss(t->session.model, t->session.stream));
     PT_TRY(evaluation_run(t, &e, stopped));
     if (*stopped)
         return PT_OK;
-    PT_TRY(pt_train_fetch(t, (pt_tensor_t[]){pt_model_loss_accumulator(t->model)}, 1,
-                          &sum));
-    PT_TRY(pt_comm_exchange(t->mesh.world, &sum, 1, &e.valid, 1, PT_OK));
+    PT_TRY(pt_session_fetch(
+        &t->session, (pt_tensor_t[]){pt_model_loss_accumulator(t->session.model)}, 1,
+        &sum));
+    PT_TRY(pt_comm_exchange(t->session.mesh->world, &sum, 1, &e.valid, 1, PT_OK));
     if (e.valid == 0)
         return PT_OK;
     *loss = pt_sum_value(&sum) / (double)e.valid;

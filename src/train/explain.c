@@ -9,19 +9,20 @@ typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
 
 static pt_status_t clear(pt_trainer_t *t)
 {
-    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->norm_sum});
+    return pt_op_fill(t->session.device, t->session.stream,
+                      &(pt_op_fill_t){.x = t->norm_sum});
 }
 
 static pt_status_t add(pt_trainer_t *t, pt_tensor_t x)
 {
     pt_op_sum_t sum = {.x = x, .accumulator = t->norm_sum};
-    return pt_op_sum(t->device, t->stream, &sum);
+    return pt_op_sum(t->session.device, t->session.stream, &sum);
 }
 
 static pt_status_t is_finite(pt_trainer_t *t, bool *finite)
 {
     pt_sum_t sum = {.nan = 0};
-    PT_TRY(pt_train_fetch(t, &t->norm_sum, 1, &sum));
+    PT_TRY(pt_session_fetch(&t->session, &t->norm_sum, 1, &sum));
     *finite = pt_sum_nonfinite(&sum) == 0;
     return PT_OK;
 }
@@ -29,8 +30,8 @@ static pt_status_t is_finite(pt_trainer_t *t, bool *finite)
 static pt_status_t are_all_finite(pt_trainer_t *t, flat_fn flat, bool *finite)
 {
     PT_TRY(clear(t));
-    for (int b = 0; b < pt_units_buckets(t->units); b++)
-        PT_TRY(add(t, flat(t->units, b)));
+    for (int b = 0; b < pt_units_buckets(t->session.units); b++)
+        PT_TRY(add(t, flat(t->session.units, b)));
     return is_finite(t, finite);
 }
 
@@ -41,15 +42,15 @@ static pt_status_t find(pt_trainer_t *t, flat_fn flat, int *param)
     *param = -1;
     /* As a rule nothing is to be found: one wait says so. */
     PT_TRY(are_all_finite(t, flat, &finite));
-    for (int p = 0; p < t->table.count && !finite && *param < 0; p++) {
-        int bucket = pt_units_bucket_of(t->units, p);
-        pt_tensor_t local = pt_units_local_shape(t->units, p);
+    for (int p = 0; p < t->session.table.count && !finite && *param < 0; p++) {
+        int bucket = pt_units_bucket_of(t->session.units, p);
+        pt_tensor_t local = pt_units_local_shape(t->session.units, p);
         bool fine = true;
         if (bucket < 0)
             continue;
         PT_TRY(clear(t));
-        PT_TRY(add(t, pt_tensor_slice(flat(t->units, bucket), 0,
-                                      pt_units_offset(t->units, p),
+        PT_TRY(add(t, pt_tensor_slice(flat(t->session.units, bucket), 0,
+                                      pt_units_offset(t->session.units, p),
                                       pt_tensor_count(&local))));
         PT_TRY(is_finite(t, &fine));
         if (!fine)
@@ -64,16 +65,16 @@ static pt_status_t find_everywhere(pt_trainer_t *t, flat_fn flat, const char **n
     int param = -1;
     pt_status_t status = find(t, flat, &param);
     int64_t first = param >= 0 ? -(int64_t)param : -INT64_MAX;
-    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
-    PT_TRY(pt_comm_max_int64(t->mesh.world, &first, 1));
-    *name = first == -INT64_MAX ? NULL : t->table.params[-first].part[0].name;
+    PT_TRY(pt_comm_agree(t->session.mesh->world, status, false));
+    PT_TRY(pt_comm_max_int64(t->session.mesh->world, &first, 1));
+    *name = first == -INT64_MAX ? NULL : t->session.table.params[-first].part[0].name;
     return PT_OK;
 }
 
 /* What could be tried, by precision: with fp16 the loss scale has been through all it may. */
 static const char *advice(const pt_trainer_t *t, char *buffer, size_t size)
 {
-    if (t->arch.dtype != PT_F16)
+    if (t->session.arch.dtype != PT_F16)
         return "Lower train.lr, lengthen train.warmup, or look at the data of this "
                "step";
     if (t->scale.dynamic)

@@ -8,8 +8,8 @@
 static bool needs_staging(const pt_trainer_t *t)
 {
     char name[32];
-    if (!t->device->dry)
-        return !t->device->ops->device_memory_is_host_memory;
+    if (!t->session.device->dry)
+        return !t->session.device->ops->device_memory_is_host_memory;
     pt_config_value(t->config, PT_OPTION_run_device, name, sizeof name);
     return strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0;
 }
@@ -40,14 +40,14 @@ static pt_status_t observe(pt_trainer_t *dry, pt_forecast_t *out)
 {
     pt_step_result_t result;
     pt_op_count_t before[PT_OP_COUNT];
-    out->setup = *pt_engine_ledger(dry->engine);
-    memcpy(before, dry->device->counts, sizeof before);
+    out->setup = *pt_engine_ledger(dry->session.engine);
+    memcpy(before, dry->session.device->counts, sizeof before);
     PT_TRY(pt_train_step(dry, NULL, NULL, &result));
-    out->step = *pt_engine_ledger(dry->engine);
+    out->step = *pt_engine_ledger(dry->session.engine);
     subtract(&out->step, &out->setup);
-    count_ops(dry->device->counts, before, out->step_ops);
+    count_ops(dry->session.device->counts, before, out->step_ops);
     PT_TRY(pt_train_gather_states(dry, PT_STATE_KINDS));
-    out->staging_bytes = pt_engine_staging_peak(dry->engine);
+    out->staging_bytes = pt_engine_staging_peak(dry->session.engine);
     return PT_OK;
 }
 
@@ -63,11 +63,11 @@ pt_status_t pt_train_forecast(pt_trainer_t *t)
 {
     pt_wire_t *wire = NULL;
     pt_trainer_t dry;
-    const pt_comm_t *world = pt_engine_world(t->engine);
+    const pt_comm_t *world = pt_engine_world(t->session.engine);
     PT_TRY(pt_wire_open_dry(pt_comm_rank(world), pt_comm_size(world), &wire));
     pt_status_t status = pt_trainer_create(t->config, wire, PT_TRAINER_FORECAST, &dry);
     if (status == PT_OK) {
-        dry.device->rehearses = t->device;
+        dry.session.device->rehearses = t->session.device;
         status = observe(&dry, &t->forecast);
         pt_trainer_destroy(&dry);
     }

@@ -23,7 +23,7 @@ static pt_status_t host_text(const char *names, int ranks, char **out)
 
 pt_status_t pt_train_host_map(pt_trainer_t *t, char **out)
 {
-    pt_comm_t *world = t->mesh.world;
+    pt_comm_t *world = t->session.mesh->world;
     char mine[HOST_NAME] = "", *all = NULL;
     int ranks = pt_comm_size(world);
     bool root = pt_comm_rank(world) == 0;
@@ -33,8 +33,8 @@ pt_status_t pt_train_host_map(pt_trainer_t *t, char **out)
         pt_alloc("host names", root ? (size_t)ranks * HOST_NAME : 1, 1, (void **)&all);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
     PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, mine, sizeof mine, all));
-    status = root && !t->device->dry ? host_text(all, ranks, out)
-                                     : pt_strdup("host map", "", out);
+    status = root && !t->session.device->dry ? host_text(all, ranks, out)
+                                             : pt_strdup("host map", "", out);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
 done:
     pt_free(all);
@@ -61,7 +61,7 @@ static pt_status_t write_map(run_t *run, const int64_t *pids, int ranks)
 
 pt_status_t run_write_hosts(run_t *run)
 {
-    pt_comm_t *world = run->trainer.mesh.world;
+    pt_comm_t *world = run->trainer.session.mesh->world;
     int ranks = pt_comm_size(world);
     int64_t mine = getpid(), *all = NULL;
     pt_status_t status = PT_NEW("process numbers", run->root ? ranks : 1, &all);

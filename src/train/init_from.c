@@ -57,13 +57,14 @@ static bool has_part(const pt_param_table_t *table, const char *name)
 static pt_status_t check_tensors(const pt_trainer_t *t,
                                  const pt_checkpoint_reader_t *reader, const char *path)
 {
-    for (int p = 0; p < t->table.count; p++)
-        for (int i = 0; i < t->table.params[p].parts; i++)
-            PT_TRY(check_part(reader, path, &t->table.params[p].part[i]));
+    for (int p = 0; p < t->session.table.count; p++)
+        for (int i = 0; i < t->session.table.params[p].parts; i++)
+            PT_TRY(check_part(reader, path, &t->session.table.params[p].part[i]));
     for (int i = 0; i < pt_checkpoint_tensors(reader); i++) {
         const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, i);
 
-        PT_CHECK_COMMON(strcmp(x->group, "model") != 0 || has_part(&t->table, x->name),
+        PT_CHECK_COMMON(strcmp(x->group, "model") != 0 ||
+                            has_part(&t->session.table, x->name),
                         PT_CONFIG,
                         "%s holds weights of another model: it has /model/%s, which "
                         "the model of this run has not: " ADVICE,
@@ -76,10 +77,10 @@ static pt_status_t check_tensors(const pt_trainer_t *t,
 static void tell_of_conversion(const pt_trainer_t *t,
                                const pt_checkpoint_reader_t *reader, const char *path)
 {
-    int first =
-        pt_checkpoint_find_tensor(reader, "model", t->table.params[0].part[0].name);
+    int first = pt_checkpoint_find_tensor(reader, "model",
+                                          t->session.table.params[0].part[0].name);
     pt_dtype_t theirs = pt_checkpoint_tensor(reader, first)->dtype;
-    pt_dtype_t ours = pt_optim_state(t->optim, PT_STATE_WEIGHT, 0).dtype;
+    pt_dtype_t ours = pt_optim_state(t->session.optim, PT_STATE_WEIGHT, 0).dtype;
 
     if (ours != theirs)
         pt_log_root(PT_LOG_INFO, "%s holds its weights in %s: they are converted to %s",
@@ -94,7 +95,7 @@ static pt_status_t take_file(const char *path, void *self)
     pt_status_t status;
 
     t->where.phase = PT_PHASE_LOAD;
-    PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
+    PT_TRY(pt_checkpoint_open(t->session.mesh->world, path, &reader));
     PT_TRY_GOTO(close, check_tensors(t, reader, path));
     PT_TRY_GOTO(close,
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
@@ -112,7 +113,7 @@ close:
 static pt_status_t take_newest(source_t *source, const char *directory)
 {
     static const char advice[] = "name another run directory or a file";
-    pt_comm_t *world = source->trainer->mesh.world;
+    pt_comm_t *world = source->trainer->session.mesh->world;
     char inner[PT_CONFIG_TEXT + 16], option[PT_CONFIG_ORIGIN + 32];
     pt_checkpoint_entry_t found;
 
@@ -150,9 +151,9 @@ pt_status_t pt_train_init_from(pt_trainer_t *t, pt_initial_t *out)
     *out = (pt_initial_t){.step = 0};
     if (!path[0])
         return PT_OK;
-    if (pt_comm_rank(t->mesh.world) == 0)
+    if (pt_comm_rank(t->session.mesh->world) == 0)
         kind = kind_of(path);
-    PT_TRY(pt_comm_broadcast_bytes(t->mesh.world, 0, &kind, sizeof kind));
+    PT_TRY(pt_comm_broadcast_bytes(t->session.mesh->world, 0, &kind, sizeof kind));
     pt_config_origin(t->config, PT_OPTION_train_init_from, option, sizeof option);
     PT_CHECK_COMMON(kind >= 0, PT_CONFIG, "%s: no file or directory %s", option, path);
     PT_TRY(kind == 1 ? take_newest(&source, path) : take_file(path, &source));

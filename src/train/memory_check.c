@@ -22,7 +22,7 @@ static need_t count(const pt_trainer_t *t)
         [PT_CLASS_SNAPSHOT] = &n.moved,
     };
     for (int c = 0; c < PT_CLASS_COUNT; c++)
-        *sums[c] = pt_bytes_add(*sums[c], t->arena[c].peak);
+        *sums[c] = pt_bytes_add(*sums[c], t->session.arena[c].peak);
     n.all = pt_bytes_add(pt_bytes_add(n.state, n.moved), pt_bytes_add(n.micro, n.step));
     return n;
 }
@@ -43,8 +43,9 @@ static const char *advise(const pt_trainer_t *t, const need_t *n,
     (void)pt_config_recompute(t->config, &every);
     if (model >= share->bytes)
         pt_text_add(&text, "the model state alone does not fit: take a smaller model%s",
-                    pt_engine_ranks_on_host(t->engine) > 1 ? ", fewer ranks on a host"
-                                                           : "");
+                    pt_engine_ranks_on_host(t->session.engine) > 1
+                        ? ", fewer ranks on a host"
+                        : "");
     else if (left <= 0)
         pt_text_add(
             &text,
@@ -67,8 +68,9 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *t)
     char wanted[32], state[32], batch[32], advice[384];
     pt_memory_share_t share;
     need_t n = count(t);
-    if (t->device->dry || pt_host_memory_fits(n.all, pt_engine_ranks_on_host(t->engine),
-                                              t->device->threads, &share))
+    if (t->session.device->dry ||
+        pt_host_memory_fits(n.all, pt_engine_ranks_on_host(t->session.engine),
+                            t->session.device->threads, &share))
         return PT_OK;
     return PT_FAIL(PT_MEMORY,
                    "a rank needs %s of memory (model state %s, activations %s), %s; %s",

@@ -10,13 +10,13 @@ static pt_status_t probe(pt_trainer_t *t, double *flops)
     pt_op_gemm_t gemm = {.a = t->probe[0], .b = t->probe[1], .c = t->probe[2]};
     *flops = 0;
     for (int m = 0; m < 3; m++)
-        PT_TRY(pt_op_fill(t->device, t->stream,
+        PT_TRY(pt_op_fill(t->session.device, t->session.stream,
                           &(pt_op_fill_t){.x = t->probe[m], .value = 1}));
     for (int round = 0; round < 4; round++) {
-        PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+        PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
         double start = pt_clock_sec();
-        PT_TRY(pt_op_gemm(t->device, t->stream, &gemm));
-        PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+        PT_TRY(pt_op_gemm(t->session.device, t->session.stream, &gemm));
+        PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
         double rate = 2.0 * (double)(n * n * n) / (pt_clock_sec() - start);
         *flops = rate > *flops ? rate : *flops;
     }
@@ -28,7 +28,7 @@ pt_status_t pt_train_measure_peak(pt_trainer_t *t, double *flops)
     double mine = 0;
     pt_status_t status = probe(t, &mine);
     int64_t sum = (int64_t)mine;
-    PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &sum, 1, status));
+    PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &sum, 1, status));
     *flops = (double)sum;
     return PT_OK;
 }

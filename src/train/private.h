@@ -47,11 +47,6 @@ pt_status_t pt_train_look_ahead(pt_trainer_t *trainer);
 /* A rank's valid labels, or 0 where another rank counts the same ones: summed over the world. */
 int64_t pt_train_counted(const pt_trainer_t *trainer, int64_t valid);
 
-/* Accumulators on the device, of 2·PT_SUM_WORDS words together, one behind the other to `out`; waits for
- * them. Of a dry device nothing comes. Local. */
-pt_status_t pt_train_fetch(pt_trainer_t *trainer, const pt_tensor_t *from, int count,
-                           void *out);
-
 /* Names the first parameter whose gradient is not finite on this rank, else says so; raises NUMERIC. */
 pt_status_t pt_train_explain_nonfinite(pt_trainer_t *trainer,
                                        const pt_step_result_t *step);

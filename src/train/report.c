@@ -10,7 +10,8 @@
 
 static double flops_per_token(const run_t *run)
 {
-    return pt_arch_flops_per_token(&run->trainer.arch, run->config->train.sequence);
+    return pt_arch_flops_per_token(&run->trainer.session.arch,
+                                   run->config->train.sequence);
 }
 
 double report_mfu(const run_t *run, double tokens_per_sec)
@@ -24,8 +25,8 @@ double report_mfu(const run_t *run, double tokens_per_sec)
 static void report_model(const run_t *run)
 {
     char count[32];
-    const pt_arch_t *a = &run->trainer.arch;
-    int64_t parameters = pt_param_table_elements(&run->trainer.table);
+    const pt_arch_t *a = &run->trainer.session.arch;
+    int64_t parameters = pt_param_table_elements(&run->trainer.session.table);
     printf("model       %s%s: %" PRId64 " layers, width %" PRId64 ", %" PRId64
            " heads (%" PRId64 " KV) of %" PRId64 ", ffn %" PRId64
            ", vocabulary %" PRId64 ", %s parameters (%" PRId64 ")\n",
@@ -39,18 +40,20 @@ static void report_model(const run_t *run)
 static void report_layout(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
-    const int *size = t->mesh.shape.size;
-    int ranks = pt_comm_size(t->mesh.world);
+    const int *size = t->session.mesh->shape.size;
+    int ranks = pt_comm_size(t->session.mesh->world);
     printf("layout      %d rank%s: tensor %d × context %d × pipeline %d × data %d; "
            "device %s (%s), "
            "%d thread%s a rank\n",
            ranks, ranks == 1 ? "" : "s", size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
-           size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA], t->device->ops->name,
-           t->device->isa, t->device->threads, t->device->threads == 1 ? "" : "s");
+           size[PT_AXIS_PIPELINE], size[PT_AXIS_DATA], t->session.device->ops->name,
+           t->session.device->isa, t->session.device->threads,
+           t->session.device->threads == 1 ? "" : "s");
     printf("batch       %" PRId64 " sequences of %" PRId64
            " tokens a step, %d micro-batch%s of %" PRId64 " a rank\n",
            run->config->train.global_batch, run->config->train.sequence,
-           t->schedule.micro_batches, t->schedule.micro_batches == 1 ? "" : "es",
+           t->session.schedule.micro_batches,
+           t->session.schedule.micro_batches == 1 ? "" : "es",
            run->config->train.micro_batch);
 }
 
@@ -58,10 +61,11 @@ static void report_numbers(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
     printf("numbers     computed in %s, gradients %s, master weights %s, moments %s",
-           pt_dtype_name(t->arch.dtype), pt_dtype_name(pt_units_grad_dtype(t->units)),
-           pt_dtype_name(pt_optim_state(t->optim, PT_STATE_WEIGHT, 0).dtype),
-           pt_dtype_name(pt_optim_state(t->optim, PT_STATE_EXP_AVG, 0).dtype));
-    if (t->arch.dtype == PT_F16)
+           pt_dtype_name(t->session.arch.dtype),
+           pt_dtype_name(pt_units_grad_dtype(t->session.units)),
+           pt_dtype_name(pt_optim_state(t->session.optim, PT_STATE_WEIGHT, 0).dtype),
+           pt_dtype_name(pt_optim_state(t->session.optim, PT_STATE_EXP_AVG, 0).dtype));
+    if (t->session.arch.dtype == PT_F16)
         printf(", loss scale %.0f%s", t->scale.value,
                t->scale.dynamic ? " (dynamic)" : "");
     printf("\n");
@@ -73,7 +77,7 @@ static void report_memory(const run_t *run)
     int64_t total = 0;
     printf("memory      a rank:");
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        int64_t size = run->trainer.arena[c].peak;
+        int64_t size = run->trainer.session.arena[c].peak;
         total += size;
         if (size > 0)
             printf(" %s %s,", pt_memory_class_name((pt_memory_class_t)c),
@@ -194,7 +198,7 @@ void report_step(run_t *run, const pt_step_result_t *s)
                              tokens_per_sec, "mfu", report_mfu(run, tokens_per_sec),
                              "step_s", s->step_sec, "comm_s", s->comm_sec, "data_s",
                              s->data_sec, "time", pt_clock_iso(time, sizeof time));
-    if (run->trainer.arch.dtype == PT_F16) {
+    if (run->trainer.session.arch.dtype == PT_F16) {
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped", json_boolean(s->skipped));
     }
@@ -284,7 +288,7 @@ void report_summary(run_t *run, pt_status_t outcome)
     char took[32];
     double rate = run->train_sec > 0 ? (double)run->timed_tokens / run->train_sec
                                      : run->first_rate;
-    int ranks = pt_comm_size(run->trainer.mesh.world);
+    int ranks = pt_comm_size(run->trainer.session.mesh->world);
     if (outcome == PT_OK)
         printf("Training finished after %" PRId64 " iterations\n", run->trainer.step);
     else

@@ -40,7 +40,7 @@ pt_status_t pt_train_resume(pt_trainer_t *t, const char *directory, pt_resumed_t
         PT_TRY(pt_train_load(t, resume, &out->loss));
         snprintf(out->path, sizeof out->path, "%s", resume);
     }
-    PT_TRY(pt_checkpoint_newest(t->mesh.world, directory,
+    PT_TRY(pt_checkpoint_newest(t->session.mesh->world, directory,
                                 "repair or remove them, or start afresh with "
                                 "checkpoint.resume=none and another run.dir",
                                 newest ? load : NULL, &loading, &found));

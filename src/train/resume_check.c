@@ -85,7 +85,7 @@ close:
 
 pt_status_t pt_train_look_ahead(pt_trainer_t *t)
 {
-    pt_comm_t *world = t->mesh.world;
+    pt_comm_t *world = t->session.mesh->world;
     pt_status_t status = pt_comm_rank(world) == 0 ? look(t) : PT_OK;
     if (status == PT_IO || status == PT_DAMAGED) {
         pt_error_clear(); /* whoever loads says so */

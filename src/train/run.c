@@ -75,7 +75,7 @@ static void keep_time(run_t *run, const pt_step_result_t *step,
     run->data_sec += step->data_sec;
     run->comm_sec += step->comm_sec;
     for (int op = 0; op < PT_OP_COUNT; op++)
-        run->op_sec[op] += run->trainer.device->counts[op].sec - op_sec[op];
+        run->op_sec[op] += run->trainer.session.device->counts[op].sec - op_sec[op];
     run->timed_tokens += step->valid_tokens;
 }
 
@@ -103,7 +103,8 @@ static pt_status_t check_owner(run_t *run)
                        "%s: another run has taken over this directory meanwhile; this "
                        "one ends without publishing anything more",
                        run->config->run.dir);
-    return pt_comm_agree(run->trainer.mesh.world, tell_unsaved(run, ours), false);
+    return pt_comm_agree(run->trainer.session.mesh->world, tell_unsaved(run, ours),
+                         false);
 }
 
 static pt_wishes_t wishes(void *self)
@@ -119,10 +120,10 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
 {
     int64_t before[PT_AXIS_WORLD + 1];
     double op_sec[PT_OP_COUNT];
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
+    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.session.engine);
     report_axis_bytes(ledger, before);
     for (int op = 0; op < PT_OP_COUNT; op++)
-        op_sec[op] = run->trainer.device->counts[op].sec;
+        op_sec[op] = run->trainer.session.device->counts[op].sec;
     run->in_step = true;
     run->step_start_sec = pt_clock_sec();
     int64_t done = run->trainer.step;
@@ -241,7 +242,7 @@ static bool is_terminal(void)
 /* Every rank knows what there is to go on from, should it be stopped before the loop. */
 static pt_status_t enter_directory(run_t *run)
 {
-    pt_comm_t *world = run->trainer.mesh.world;
+    pt_comm_t *world = run->trainer.session.mesh->world;
     pt_status_t status = run->root ? open_directory(run) : PT_OK;
     PT_TRY(pt_comm_agree(world, status, false));
     PT_TRY(pt_comm_max_int64(world, &run->found_step, 1));
@@ -258,8 +259,8 @@ static pt_status_t prepare(run_t *run, pt_wire_t *wire)
 {
     pt_trainer_t *t = &run->trainer;
     PT_TRY(pt_trainer_prepare(run->config, wire, PT_TRAINER_RUN, t));
-    PT_TRY(pt_comm_agree(t->mesh.world, make_losses(run), false));
-    run->root = pt_comm_rank(t->mesh.world) == 0;
+    PT_TRY(pt_comm_agree(t->session.mesh->world, make_losses(run), false));
+    run->root = pt_comm_rank(t->session.mesh->world) == 0;
     run->terminal = run->root && is_terminal();
     t->tick = run_beat;
     t->tick_self = run;
@@ -294,7 +295,7 @@ static pt_status_t begin(run_t *run, pt_wire_t *wire)
     if (run->root)
         save_time_load(run);
     pt_status_t status = run->root ? open_records(run) : PT_OK;
-    PT_TRY(pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY(pt_comm_agree(t->session.mesh->world, status, false));
     report_header(run);
     PT_TRY(stop_before_loop(run));
     pt_stop_enter_loop();
@@ -306,15 +307,15 @@ static void fill_result(run_t *run)
 {
     pt_train_result_t *r = run->result;
     pt_trainer_t *t = &run->trainer;
-    if (r == NULL || t->engine == NULL)
+    if (r == NULL || t->session.engine == NULL)
         return;
     r->step = t->step;
     r->loss = run->loss;
     r->validation_loss = run->validation_loss[0];
     r->digest = run->digest;
-    r->ledger = *pt_engine_ledger(t->engine);
+    r->ledger = *pt_engine_ledger(t->session.engine);
     for (int c = 0; c < PT_CLASS_COUNT; c++)
-        r->peak_bytes[c] = t->arena[c].peak;
+        r->peak_bytes[c] = t->session.arena[c].peak;
 }
 
 bool run_is_owner(run_t *run)

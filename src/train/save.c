@@ -16,8 +16,8 @@ static const char *const group_of[PT_STATE_KINDS] = {
 static int64_t count_parts(const pt_trainer_t *t)
 {
     int64_t parts = 0;
-    for (int p = 0; p < t->table.count; p++)
-        parts += t->table.params[p].parts;
+    for (int p = 0; p < t->session.table.count; p++)
+        parts += t->session.table.params[p].parts;
     return parts;
 }
 
@@ -26,10 +26,11 @@ static void list_tensors(const pt_trainer_t *t, pt_checkpoint_tensor_t *list)
 {
     int64_t n = 0;
     for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
-        pt_dtype_t dtype = pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype;
-        for (int p = 0; p < t->table.count; p++) {
-            for (int i = 0; i < t->table.params[p].parts; i++) {
-                const pt_part_t *part = &t->table.params[p].part[i];
+        pt_dtype_t dtype =
+            pt_optim_state(t->session.optim, (pt_state_kind_t)kind, 0).dtype;
+        for (int p = 0; p < t->session.table.count; p++) {
+            for (int i = 0; i < t->session.table.params[p].parts; i++) {
+                const pt_part_t *part = &t->session.table.params[p].part[i];
                 pt_checkpoint_tensor_t *x = &list[n++];
                 x->dtype = dtype;
                 x->ndim = part->ndim;
@@ -62,9 +63,9 @@ typedef struct transfer {
 static void shard_views(const pt_trainer_t *t, pt_state_kind_t kind, int bucket,
                         pt_tensor_t *device, pt_tensor_t *host)
 {
-    pt_bucket_range_t shard = pt_bucket_shard(t->units, bucket);
-    pt_bucket_range_t updated = pt_bucket_updated(t->units, bucket);
-    pt_tensor_t state = pt_optim_state(t->optim, kind, bucket);
+    pt_bucket_range_t shard = pt_bucket_shard(t->session.units, bucket);
+    pt_bucket_range_t updated = pt_bucket_updated(t->session.units, bucket);
+    pt_tensor_t state = pt_optim_state(t->session.optim, kind, bucket);
     *device = pt_tensor_slice(state, 0, shard.first - updated.first, shard.count);
     *host = pt_tensor_1d(t->snapshot, state.dtype, PT_MEMORY_HOST, shard.count);
 }
@@ -95,14 +96,14 @@ static pt_status_t write_states(pt_trainer_t *t, pt_checkpoint_writer_t *writer)
     transfer_t x = {.parts = count_parts(t), .writer = writer};
     for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
         x.kind = (pt_state_kind_t)kind;
-        for (int b = 0; b < pt_units_buckets(t->units); b++) {
+        for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
             x.dtype = host.dtype;
             if (pt_tensor_count(&host) == 0)
                 continue;
-            PT_TRY(pt_device_copy(t->device, t->stream, &host, &device));
-            PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+            PT_TRY(pt_device_copy(t->session.device, t->session.stream, &host, &device));
+            PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
             PT_TRY(pt_train_visit_shard(t, b, write_box, &x));
         }
     }
@@ -116,7 +117,7 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
     transfer_t x = {.parts = count_parts(t), .reader = reader, .index = index};
     for (int kind = 0; kind < kinds; kind++) {
         x.kind = (pt_state_kind_t)kind;
-        for (int b = 0; b < pt_units_buckets(t->units); b++) {
+        for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
             pt_tensor_t device, host;
             shard_views(t, x.kind, b, &device, &host);
             x.dtype = host.dtype;
@@ -125,8 +126,8 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
             memset(t->snapshot, 0,
                    (size_t)pt_tensor_bytes(&host)); /* padding stays zero */
             PT_TRY(pt_train_visit_shard(t, b, read_box, &x));
-            PT_TRY(pt_device_copy(t->device, t->stream, &device, &host));
-            PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+            PT_TRY(pt_device_copy(t->session.device, t->session.stream, &device, &host));
+            PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
         }
     }
     return PT_OK;
@@ -135,14 +136,15 @@ static pt_status_t read_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader,
 pt_status_t pt_train_gather_states(pt_trainer_t *t, int kinds)
 {
     for (int kind = 0; kind < kinds; kind++) {
-        for (int b = 0; b < pt_units_buckets(t->units); b++) {
-            pt_tensor_t state = pt_optim_state(t->optim, (pt_state_kind_t)kind, b);
-            if (pt_tensor_count(&state) == pt_bucket_elements(t->units, b))
-                PT_TRY(pt_bucket_gather(t->units, b, state, t->stream));
+        for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
+            pt_tensor_t state =
+                pt_optim_state(t->session.optim, (pt_state_kind_t)kind, b);
+            if (pt_tensor_count(&state) == pt_bucket_elements(t->session.units, b))
+                PT_TRY(pt_bucket_gather(t->session.units, b, state, t->session.stream));
         }
     }
-    PT_TRY(pt_optim_loaded(t->optim, t->stream));
-    return pt_comm_wait_stream(t->engine, t->stream);
+    PT_TRY(pt_optim_loaded(t->session.optim, t->session.stream));
+    return pt_comm_wait_stream(t->session.engine, t->session.stream);
 }
 
 /* ---- save ------------------------------------------------------------------------------------------ */
@@ -150,7 +152,7 @@ pt_status_t pt_train_gather_states(pt_trainer_t *t, int kinds)
 static void fill_header(const pt_trainer_t *t, double loss,
                         pt_checkpoint_header_t *header)
 {
-    const int *size = t->mesh.shape.size;
+    const int *size = t->session.mesh->shape.size;
     *header = (pt_checkpoint_header_t){
         .step = t->step,
         .samples = t->step * t->config->train.global_batch,
@@ -185,11 +187,11 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, const char *record,
     status = pt_config_to_ini(t->config, &ini);
     if (status == PT_OK)
         status = PT_NEW("checkpoint tensors", count, &list);
-    PT_TRY_GOTO(done, pt_comm_agree(t->mesh.world, status, false));
+    PT_TRY_GOTO(done, pt_comm_agree(t->session.mesh->world, status, false));
     list_tensors(t, list);
     fill_header(t, loss, &header);
-    PT_TRY_GOTO(done, pt_checkpoint_create(t->mesh.world, path, list, (int)count, ini,
-                                           t->hosts, &writer));
+    PT_TRY_GOTO(done, pt_checkpoint_create(t->session.mesh->world, path, list,
+                                           (int)count, ini, t->hosts, &writer));
     pt_checkpoint_set_record(writer, record);
     status = write_states(t, writer);
     PT_TRY_GOTO(done, pt_checkpoint_publish(writer, status, &header,
@@ -246,7 +248,7 @@ pt_status_t pt_train_load_states(pt_trainer_t *t, pt_checkpoint_reader_t *reader
                                  const char *path, int kinds)
 {
     pt_status_t status = load_local(t, reader, path, kinds);
-    PT_TRY(pt_comm_agree(t->mesh.world, status, true));
+    PT_TRY(pt_comm_agree(t->session.mesh->world, status, true));
     PT_TRY(pt_checkpoint_verify_read(reader));
     return pt_train_gather_states(t, kinds);
 }
@@ -255,7 +257,7 @@ static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *hea
 {
     double fixed;
     PT_TRY(pt_config_loss_scale(t->config, &fixed));
-    if (t->arch.dtype == PT_F16)
+    if (t->session.arch.dtype == PT_F16)
         t->scale = pt_loss_scale_resume(
             fixed, (pt_loss_scale_t){.value = header->loss_scale,
                                      .good_steps = header->loss_scale_good_steps,
@@ -299,7 +301,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     pt_checkpoint_reader_t *reader = NULL;
     int64_t decay_steps = 0;
     t->where.phase = PT_PHASE_LOAD;
-    PT_TRY(pt_checkpoint_open(t->mesh.world, path, &reader));
+    PT_TRY(pt_checkpoint_open(t->session.mesh->world, path, &reader));
     PT_TRY_GOTO(done, pt_train_check_belongs(t, reader, path, &decay_steps));
     PT_TRY_GOTO(done, pt_train_load_states(t, reader, path, PT_STATE_KINDS));
     PT_TRY_GOTO(done,

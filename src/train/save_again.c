@@ -55,7 +55,8 @@ static pt_status_t wait_together(run_t *run, const waiting_t *w, double sec, boo
         bool late = run->root && until + save_time_longest(run) > w->deadline;
         int64_t values[2] = {run->root && now >= until,
                              w->hopeless || late || pt_stop_requested() > w->heard};
-        PT_TRY(pt_comm_exchange(run->trainer.mesh.world, NULL, 0, values, 2, PT_OK));
+        PT_TRY(pt_comm_exchange(run->trainer.session.mesh->world, NULL, 0, values, 2,
+                                PT_OK));
         *again = values[1] == 0;
         if (values[0] > 0 || !*again)
             return PT_OK;

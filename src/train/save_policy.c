@@ -48,7 +48,7 @@ static pt_status_t publish(run_t *run)
     char record[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
     pt_status_t ready = run->root ? make_way(run) : PT_OK;
-    PT_TRY(pt_comm_agree(t->mesh.world, ready, true)); /* whoever saves tells */
+    PT_TRY(pt_comm_agree(t->session.mesh->world, ready, true)); /* whoever saves tells */
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;

@@ -11,9 +11,9 @@ static double state_bytes(const run_t *run)
     const pt_trainer_t *t = &run->trainer;
     double bytes = 0;
     for (int kind = 0; kind < PT_STATE_KINDS; kind++)
-        bytes += (double)pt_param_table_elements(&t->table) *
+        bytes += (double)pt_param_table_elements(&t->session.table) *
                  (double)pt_dtype_size(
-                     pt_optim_state(t->optim, (pt_state_kind_t)kind, 0).dtype);
+                     pt_optim_state(t->session.optim, (pt_state_kind_t)kind, 0).dtype);
     return bytes;
 }
 

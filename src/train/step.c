@@ -27,7 +27,7 @@ static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
     t->where.micro_batch = action->micro_batch;
     pt_train_tick(t);
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
-    return pt_comm_progress(t->engine);
+    return pt_comm_progress(t->session.engine);
 }
 
 static pt_status_t forward(void *self, const pt_action_t *action)
@@ -36,7 +36,7 @@ static pt_status_t forward(void *self, const pt_action_t *action)
     pt_batch_view_t batch = batch_of(t, action);
     PT_TRY(start_action(t, action, PT_PHASE_FORWARD));
     (void)pt_fault("train.forward");
-    return pt_model_forward(t->model, action, &batch, NULL, t->stream);
+    return pt_model_forward(t->session.model, action, &batch, NULL, t->session.stream);
 }
 
 static pt_status_t backward(void *self, const pt_action_t *action)
@@ -46,7 +46,8 @@ static pt_status_t backward(void *self, const pt_action_t *action)
     PT_TRY(start_action(t, action, PT_PHASE_BACKWARD));
     (void)pt_fault("train.backward");
     pt_tensor_t gradient;
-    return pt_model_backward(t->model, action, &batch, NULL, &gradient, t->stream);
+    return pt_model_backward(t->session.model, action, &batch, NULL, &gradient,
+                             t->session.stream);
 }
 
 static pt_status_t weight(void *self, const pt_action_t *action)
@@ -54,15 +55,15 @@ static pt_status_t weight(void *self, const pt_action_t *action)
     pt_trainer_t *t = self;
     pt_batch_view_t batch = batch_of(t, action);
     PT_TRY(start_action(t, action, PT_PHASE_WEIGHT_GRADIENT));
-    return pt_model_weight(t->model, action, &batch, NULL, t->stream);
+    return pt_model_weight(t->session.model, action, &batch, NULL, t->session.stream);
 }
 
 /* ---- parts of a step ------------------------------------------------------------------------------ */
 
 int64_t pt_train_counted(const pt_trainer_t *t, int64_t valid)
 {
-    bool speaks = t->mesh.coordinate[PT_AXIS_TENSOR] == 0 &&
-                  t->mesh.coordinate[PT_AXIS_PIPELINE] == 0;
+    bool speaks = t->session.mesh->coordinate[PT_AXIS_TENSOR] == 0 &&
+                  t->session.mesh->coordinate[PT_AXIS_PIPELINE] == 0;
     return speaks ? valid : 0;
 }
 
@@ -73,11 +74,12 @@ static pt_status_t load_batch(pt_trainer_t *t)
     t->where.phase = PT_PHASE_DATA;
     pt_watch_mark("reading data");
     (void)pt_fault("train.data");
-    pt_status_t status = pt_loader_load(t->loader, t->step, t->stream, &valid);
+    pt_status_t status = pt_loader_load(t->loader, t->step, t->session.stream, &valid);
     pt_watch_mark(NULL);
     if (t->next_step != t->step) {
         t->next_valid = pt_train_counted(t, valid);
-        PT_TRY(pt_comm_exchange(t->mesh.world, NULL, 0, &t->next_valid, 1, status));
+        PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &t->next_valid, 1,
+                                status));
     }
     t->valid = t->next_valid;
     return status;
@@ -85,9 +87,10 @@ static pt_status_t load_batch(pt_trainer_t *t)
 
 static pt_status_t clear(pt_trainer_t *t)
 {
-    PT_TRY(pt_units_clear_grads(t->units, t->stream));
-    PT_TRY(pt_model_clear_loss(t->model, t->stream));
-    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = t->norm_sum});
+    PT_TRY(pt_units_clear_grads(t->session.units, t->session.stream));
+    PT_TRY(pt_model_clear_loss(t->session.model, t->session.stream));
+    return pt_op_fill(t->session.device, t->session.stream,
+                      &(pt_op_fill_t){.x = t->norm_sum});
 }
 
 static pt_status_t poison(pt_trainer_t *t)
@@ -95,20 +98,22 @@ static pt_status_t poison(pt_trainer_t *t)
     if (pt_fault("train.gradient") != PT_FAULT_NAN)
         return PT_OK;
     /* In a shard of this rank, if it has one: nobody reads the rest. */
-    int bucket = 0, last = pt_units_buckets(t->units) - 1;
-    while (bucket < last && pt_bucket_shard(t->units, bucket).count == 0)
+    int bucket = 0, last = pt_units_buckets(t->session.units) - 1;
+    while (bucket < last && pt_bucket_shard(t->session.units, bucket).count == 0)
         bucket++;
-    int64_t at = pt_bucket_shard(t->units, bucket).first;
-    pt_tensor_t grads = pt_tensor_slice(pt_bucket_grads(t->units, bucket), 0, at, 1);
-    return pt_op_fill(t->device, t->stream, &(pt_op_fill_t){.x = grads, .value = NAN});
+    int64_t at = pt_bucket_shard(t->session.units, bucket).first;
+    pt_tensor_t grads =
+        pt_tensor_slice(pt_bucket_grads(t->session.units, bucket), 0, at, 1);
+    return pt_op_fill(t->session.device, t->session.stream,
+                      &(pt_op_fill_t){.x = grads, .value = NAN});
 }
 
 /* Loss and squared norm, exactly summed, from the device to the host. */
 static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 {
-    pt_tensor_t from[2] = {pt_model_loss_accumulator(t->model), t->norm_sum};
-    PT_TRY(pt_optim_square_sum(t->optim, t->norm_sum, t->stream));
-    return pt_train_fetch(t, from, 2, sums);
+    pt_tensor_t from[2] = {pt_model_loss_accumulator(t->session.model), t->norm_sum};
+    PT_TRY(pt_optim_square_sum(t->session.optim, t->norm_sum, t->session.stream));
+    return pt_session_fetch(&t->session, from, 2, sums);
 }
 
 /* The batch of the next step. Its failure waits, in t->ahead, until all ranks have done this one. */
@@ -136,7 +141,7 @@ static pt_status_t agree_ahead(pt_trainer_t *t)
     if (t->ahead.status != PT_OK)
         pt_error_set(&t->ahead);
     t->next_step = -1;
-    return pt_comm_agree(t->mesh.world, t->ahead.status, false);
+    return pt_comm_agree(t->session.mesh->world, t->ahead.status, false);
 }
 
 /* The one exchange: loss, norm, N of the next step, wishes, ranks without a next batch. */
@@ -150,7 +155,7 @@ static pt_status_t exchange(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
     int64_t values[6] = {pt_train_counted(t, t->prefetched), wish.stop,
                          t->ahead.status != PT_OK,           wish.save,
                          (int64_t)(t->work_sec * 1e6),       wish.slow};
-    PT_TRY(pt_comm_exchange(t->mesh.world, sums, 2, values, 6, PT_OK));
+    PT_TRY(pt_comm_exchange(t->session.mesh->world, sums, 2, values, 6, PT_OK));
     t->next_valid = values[0];
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
     out->stop = values[1] > 0;
@@ -170,9 +175,9 @@ static pt_status_t judge(pt_trainer_t *t, pt_step_result_t *out)
     bool finite = isfinite(out->loss) && isfinite(out->grad_norm);
     bool hope = finite;
     pt_loss_scale_t before = t->scale;
-    if (t->device->dry)
+    if (t->session.device->dry)
         return PT_OK;
-    if (t->arch.dtype == PT_F16)
+    if (t->session.arch.dtype == PT_F16)
         hope = pt_loss_scale_next(&t->scale, !finite);
     out->skipped = !finite;
     if (hope)
@@ -188,8 +193,8 @@ static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
     out->lr = pt_learning_rate(t->config, t->decay_steps, t->t + 1);
     double clip = pt_clip_coefficient(out->grad_norm, t->config->train.clip);
     if (!out->skipped)
-        PT_TRY(pt_optim_update(t->optim, ++t->t, out->lr, clip / out->loss_scale,
-                               t->stream));
+        PT_TRY(pt_optim_update(t->session.optim, ++t->t, out->lr,
+                               clip / out->loss_scale, t->session.stream));
     t->step++;
     t->tokens += t->valid;
     out->valid_tokens = t->valid;
@@ -200,24 +205,26 @@ static pt_status_t run_step(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
                             pt_step_result_t *out)
 {
     const pt_executor_ops_t ops = {t, forward, backward, weight};
-    double start = pt_clock_sec(), waited = pt_engine_ledger(t->engine)->wait_sec;
+    double start = pt_clock_sec(),
+           waited = pt_engine_ledger(t->session.engine)->wait_sec;
     bool ahead;
     PT_TRY(load_batch(t));
     out->data_sec = pt_clock_sec() - start;
     PT_TRY(clear(t));
-    PT_TRY(pt_schedule_run(&t->schedule, t->mesh.coordinate[PT_AXIS_PIPELINE], &ops));
+    PT_TRY(pt_schedule_run(&t->session.schedule,
+                           t->session.mesh->coordinate[PT_AXIS_PIPELINE], &ops));
     t->where.chunk = t->where.micro_batch = t->where.layer = -1;
     double reading = pt_clock_sec();
     read_ahead(t); /* while gradients are on their way */
     out->data_sec += pt_clock_sec() - reading;
     t->where.phase = PT_PHASE_REDUCE;
-    PT_TRY(pt_units_finish(t->units, t->stream));
+    PT_TRY(pt_units_finish(t->session.units, t->session.stream));
     PT_TRY(poison(t));
     PT_TRY(exchange(t, wishes, self, out, &ahead));
     PT_TRY(update(t, out));
-    PT_TRY(pt_comm_wait_stream(t->engine, t->stream));
+    PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
     out->step_sec = pt_clock_sec() - start;
-    out->comm_sec = pt_engine_ledger(t->engine)->wait_sec - waited;
+    out->comm_sec = pt_engine_ledger(t->session.engine)->wait_sec - waited;
     t->work_sec = out->step_sec - out->comm_sec;
     return ahead ? PT_OK : agree_ahead(t);
 }

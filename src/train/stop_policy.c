@@ -166,7 +166,7 @@ void stop_remove_trigger(run_t *run)
 /* Of several the most important one counts; the lowest rank that knows of it tells. */
 pt_status_t stop_explain(run_t *run)
 {
-    pt_comm_t *world = run->trainer.mesh.world;
+    pt_comm_t *world = run->trainer.session.mesh->world;
     int mine = STOP_NOT, rank = pt_comm_rank(world), size = pt_comm_size(world);
     for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
         if (run->wants[reason])
@@ -199,7 +199,8 @@ pt_status_t stop_before_loop(run_t *run)
     int64_t asked = pt_stop_requested() > 0;
     run_beat(run);
     run->wants[STOP_SIGNAL] = asked;
-    PT_TRY(pt_comm_exchange(run->trainer.mesh.world, NULL, 0, &asked, 1, PT_OK));
+    PT_TRY(
+        pt_comm_exchange(run->trainer.session.mesh->world, NULL, 0, &asked, 1, PT_OK));
     if (asked == 0)
         return PT_OK;
     PT_TRY(stop_explain(run));

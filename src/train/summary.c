@@ -37,7 +37,7 @@ static json_t *axes_json(const int64_t bytes[PT_AXIS_WORLD + 1])
 static json_t *traffic_json(const run_t *run)
 {
     int64_t bytes[PT_AXIS_WORLD + 1];
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.engine);
+    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.session.engine);
     report_axis_bytes(ledger, bytes);
     json_t *object = axes_json(bytes);
     set(object, "control", ledger->control.bytes_sent);
@@ -55,7 +55,7 @@ static json_t *memory_json(const run_t *run, bool planned)
 {
     json_t *object = json_object();
     for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        const pt_arena_t *arena = &run->trainer.arena[c];
+        const pt_arena_t *arena = &run->trainer.session.arena[c];
         set(object, pt_memory_class_name((pt_memory_class_t)c),
             planned ? arena->capacity : arena->peak);
     }
@@ -66,7 +66,8 @@ static json_t *layout_json(const run_t *run)
 {
     json_t *object = json_object();
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
-        set(object, pt_axis_name((pt_axis_t)axis), run->trainer.mesh.shape.size[axis]);
+        set(object, pt_axis_name((pt_axis_t)axis),
+            run->trainer.session.mesh->shape.size[axis]);
     return object;
 }
 
@@ -140,7 +141,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
                         report_number(run->validation_loss[0]));
     json_object_set_new(object, "validation", report_validation(run));
     json_object_set_new(object, "digest", json_string(digest));
-    set(object, "parameters", pt_param_table_elements(&t->table));
+    set(object, "parameters", pt_param_table_elements(&t->session.table));
     set(object, "tokens", t->tokens);
     json_object_set_new(object, "tokens_per_s", report_number(tokens_per_sec));
     json_object_set_new(object, "mfu", report_number(report_mfu(run, tokens_per_sec)));
@@ -150,11 +151,11 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     json_object_set_new(object, "planned_step_bytes_sent", planned_traffic_json(run));
     json_object_set_new(object, "peak_bytes", memory_json(run, false));
     json_object_set_new(object, "planned_peak_bytes", memory_json(run, true));
-    set(object, "ranks", pt_comm_size(t->mesh.world));
+    set(object, "ranks", pt_comm_size(t->session.mesh->world));
     json_object_set_new(object, "layout", layout_json(run));
     json_object_set_new(object, "hosts", hosts_json(run));
-    json_object_set_new(object, "device", json_string(t->device->ops->name));
-    json_object_set_new(object, "isa", json_string(t->device->isa));
+    json_object_set_new(object, "device", json_string(t->session.device->ops->name));
+    json_object_set_new(object, "isa", json_string(t->session.device->isa));
     json_object_set_new(object, "build", pt_json_text(build));
     return object;
 }
@@ -172,10 +173,11 @@ void report_plan_differences(const run_t *run)
                 "%" PRId64 ": please report this",
                 run->step_bytes[axis], pt_axis_name((pt_axis_t)axis), planned[axis]);
     for (int c = 0; c < PT_CLASS_COUNT; c++)
-        if (run->trainer.arena[c].peak != run->trainer.arena[c].capacity)
+        if (run->trainer.session.arena[c].peak != run->trainer.session.arena[c].capacity)
             pt_log_root(PT_LOG_WARN,
                         "%s took %" PRId64 " bytes, planned were %" PRId64
                         ": please report this",
                         pt_memory_class_name((pt_memory_class_t)c),
-                        run->trainer.arena[c].peak, run->trainer.arena[c].capacity);
+                        run->trainer.session.arena[c].peak,
+                        run->trainer.session.arena[c].capacity);
 }

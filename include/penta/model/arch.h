@@ -23,6 +23,11 @@ typedef struct pt_arch {
 
 pt_status_t pt_arch_from_config(const pt_config_t *config,
                                 pt_arch_t *out); /* Common: CONFIG */
+/* Units of its parameter table (pt_param_t.unit). */
+static inline int pt_arch_units(const pt_arch_t *arch)
+{
+    return (int)arch->layers + 2;
+}
 
 /* Takes `cut` over, also when it fails. Local. Fails: MEMORY; CONFIG (common) when sizes overflow int64.
  * Caller destroys. */

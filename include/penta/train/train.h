@@ -3,13 +3,9 @@
 #ifndef PENTA_TRAIN_H
 #define PENTA_TRAIN_H
 
-#include "penta/model/arch.h"
 #include "penta/io/checkpoint.h"
 #include "penta/data/data.h"
-#include "penta/comm/mesh.h"
-#include "penta/model/model.h"
-#include "penta/optim/optim.h"
-#include "penta/parallel/schedule.h"
+#include "penta/session/session.h"
 
 /* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
 typedef struct pt_forecast {
@@ -27,26 +23,15 @@ typedef enum pt_trainer_kind {
 /* Everything a step needs, made in one place, for runs and plans alike. */
 typedef struct pt_trainer {
     const pt_config_t *config; /* borrowed */
-    pt_arch_t arch;
-    pt_param_table_t table;
-    pt_device_t *device;
-    pt_engine_t *engine; /* borrowed world inside */
-    pt_mesh_t mesh;
-    pt_stream_t *stream;
-    pt_units_t *units;
-    pt_model_t *model;
-    pt_optim_t *optim;
+    pt_machine_t machine;
+    pt_session_t session;
     pt_corpus_t *corpus;
     pt_validation_t *validation; /* of data.validation */
     int validations;
     pt_loader_t *loader;
     pt_loader_options_t loading;
-    pt_schedule_t schedule;
-    pt_schedule_facts_t facts;
     pt_forecast_t forecast;
-    pt_arena_t arena[PT_CLASS_COUNT];
     pt_tensor_t norm_sum, digest_sum; /* device accumulators */
-    pt_tensor_t host_sums;            /* [2, PT_SUM_WORDS]: loss and squared norm */
     pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
     void *snapshot;                   /* host: one bucket's shard, for files */
     char *hosts;                      /* "rank host" lines on rank 0, "" elsewhere */
