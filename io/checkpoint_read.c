@@ -166,8 +166,8 @@ static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *ho
 
 /* One piece: `scratch` holds the stored elements when they are to be converted. */
 static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
-                              const pt_hyperslab_walk_t *walk, pt_dtype_t dtype,
-                              void *to, void *scratch)
+                              const pt_hyperslab_walk_t *walk, bool counts,
+                              pt_dtype_t dtype, void *to, void *scratch)
 {
     const pt_checkpoint_item_t *item = &reader->content.items[index];
     void *stored = scratch ? scratch : to;
@@ -175,8 +175,11 @@ static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
     PT_TRY(pt_checkpoint_inject("checkpoint.read", reader->path));
     PT_TRY(pt_elements_pread(reader->fd, reader->path, item->offset, &item->tensor,
                              &walk->piece, stored));
-    reader->sums[2 * index] += pt_elements_digest(&item->tensor, &walk->piece, stored);
-    reader->sums[2 * index + 1] += (uint64_t)pt_hyperslab_elements(&walk->piece);
+    if (counts) {
+        reader->sums[2 * index] +=
+            pt_elements_digest(&item->tensor, &walk->piece, stored);
+        reader->sums[2 * index + 1] += (uint64_t)pt_hyperslab_elements(&walk->piece);
+    }
     if (scratch)
         convert(item->tensor.dtype, scratch, dtype, to,
                 pt_hyperslab_elements(&walk->piece));
@@ -189,7 +192,8 @@ void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader)
 }
 
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
-                               pt_dtype_t dtype, const pt_hyperslab_t *slab, void *host)
+                               pt_dtype_t dtype, const pt_hyperslab_t *slab,
+                               bool counts, void *host)
 {
     PT_REQUIRE(tensor >= 0 && tensor < reader->content.count);
     const pt_checkpoint_tensor_t *stored = &reader->content.items[tensor].tensor;
@@ -211,7 +215,7 @@ pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
     pt_hyperslab_walk_t walk = pt_hyperslab_walk(slab, size, PT_CHECKPOINT_PIECE_BYTES);
     while (status == PT_OK && pt_hyperslab_next(&walk)) {
         char *to = (char *)host + walk.piece.local * (int64_t)pt_dtype_size(dtype);
-        status = read_piece(reader, tensor, &walk, dtype, to, scratch);
+        status = read_piece(reader, tensor, &walk, counts, dtype, to, scratch);
     }
     pt_free(scratch);
     return status;
@@ -268,7 +272,7 @@ static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size
             &whole, pt_dtype_size(tensor->dtype), PT_CHECKPOINT_PIECE_BYTES);
         while (status == PT_OK && pt_hyperslab_next(&walk))
             if (turn++ % size == rank)
-                status = read_piece(reader, i, &walk, tensor->dtype, piece, NULL);
+                status = read_piece(reader, i, &walk, true, tensor->dtype, piece, NULL);
     }
     pt_free(piece);
     return status;

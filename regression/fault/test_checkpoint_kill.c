@@ -143,7 +143,7 @@ static bool is_right(pt_checkpoint_reader_t *reader, int64_t step)
         pt_hyperslab_t slab = pt_hyperslab_whole(tensors[i].ndim, tensors[i].shape);
         snprintf(name, sizeof name, "w%d", i);
         int t = pt_checkpoint_find_tensor(reader, "model", name);
-        if (t < 0 || pt_checkpoint_read(reader, t, PT_F32, &slab, data) != PT_OK)
+        if (t < 0 || pt_checkpoint_read(reader, t, PT_F32, &slab, true, data) != PT_OK)
             return false;
         for (int64_t k = 0; k < ROWS * COLS; k++)
             wrong += data[k] != value(step, i, k);

@@ -150,7 +150,7 @@ static pt_status_t read_tensors(pt_checkpoint_reader_t *reader)
         pt_hyperslab_t all = pt_hyperslab_whole(tensor->ndim, tensor->shape);
         double *host;
         PT_TRY(PT_NEW("tensor", (size_t)pt_checkpoint_elements(tensor), &host));
-        status = pt_checkpoint_read(reader, i, PT_F64, &all, host);
+        status = pt_checkpoint_read(reader, i, PT_F64, &all, true, host);
         pt_free(host);
     }
     return status == PT_OK ? pt_checkpoint_verify_read(reader) : status;

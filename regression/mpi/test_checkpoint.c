@@ -202,7 +202,7 @@ static bool read_back(pt_checkpoint_reader_t *reader, int i, unsigned salt,
 
     if (t < 0 || pt_alloc("test", 4096, 8, &data) != PT_OK)
         return false;
-    bool ok = pt_checkpoint_read(reader, t, dtype, &slab, data) == PT_OK;
+    bool ok = pt_checkpoint_read(reader, t, dtype, &slab, true, data) == PT_OK;
     for (int64_t a = 0; a < count[0]; a++)
         for (int64_t b = 0; b < count[1]; b++)
             for (int64_t c = 0; c < count[2]; c++, at++) {

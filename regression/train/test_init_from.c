@@ -73,7 +73,7 @@ static void test_start(const char *model, uint64_t digest)
     tap_all(trainer.step == 0 && trainer.t == 0 && trainer.tokens == 0 &&
                 trainer.decay_steps == 6 && count_moments(&trainer) == 0,
             "all else is as at a first start");
-    MUST(pt_train_check_replicas(&trainer));
+    MUST(pt_state_check_replicas(&trainer.state, trainer.step));
     close_from(&trainer);
 }
 

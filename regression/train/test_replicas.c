@@ -63,17 +63,18 @@ static void test_replica(const pt_config_t *config, int bad, int kind)
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
     tt_steps(&trainer, 2, &record);
     before = record.digest;
-    tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal");
+    tap_all(pt_state_check_replicas(&trainer.state, trainer.step) == PT_OK,
+            "replicas are equal");
     if (tt.rank == bad)
         corrupt(&trainer, kind);
-    status = pt_train_check_replicas(&trainer);
+    status = pt_state_check_replicas(&trainer.state, trainer.step);
     tap_all(is_told(status, bad, tt.size > 2), "replica %d of %d is told apart", bad,
             tt.size);
     pt_error_clear();
     if (tt.size == 4) {
         if (tt.rank == (bad + 1) % 4)
             corrupt(&trainer, kind);
-        status = pt_train_check_replicas(&trainer);
+        status = pt_state_check_replicas(&trainer.state, trainer.step);
         tap_all(is_told(status, bad, false), "two against two: all are named");
         pt_error_clear();
         if (tt.rank == (bad + 1) % 4)
@@ -82,8 +83,9 @@ static void test_replica(const pt_config_t *config, int bad, int kind)
     /* All wrong in the same way is no difference. */
     if (tt.rank != bad)
         corrupt(&trainer, kind);
-    tap_all(pt_train_check_replicas(&trainer) == PT_OK, "replicas are equal again");
-    MUST(pt_train_digest(&trainer, &record.digest));
+    tap_all(pt_state_check_replicas(&trainer.state, trainer.step) == PT_OK,
+            "replicas are equal again");
+    MUST(pt_state_digest(&trainer.state, &record.digest));
     tap_all((record.digest != before) == (kind == PT_STATE_WEIGHT),
             "the digest sees a change of the weights, and of nothing else");
     pt_trainer_destroy(&trainer);

@@ -229,7 +229,7 @@ static void test_data(void)
 
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
     MUST(pt_trainer_create(idle, tt.wire, PT_TRAINER_RUN, &still));
-    MUST(pt_train_digest(&t, &before));
+    MUST(pt_state_digest(&t.state, &before));
     for (int i = 0; i < 4; i++) {
         t.scale = pt_loss_scale_start(i < 3 ? 0x1p40 : 0x1p10);
         still.scale = pt_loss_scale_start(0x1p10);
@@ -238,7 +238,7 @@ static void test_data(void)
         same = same && memcmp(&step.loss, &other.loss, sizeof step.loss) == 0;
         skipped = skipped && step.skipped == (i < 3) && !other.skipped;
         if (i == 2)
-            MUST(pt_train_digest(&t, &after));
+            MUST(pt_state_digest(&t.state, &after));
     }
     tap_all(same && skipped, "skipped steps take their data");
     tap_all(before == after && t.t == 1 && t.step == 4, "and leave the weights alone");
@@ -287,7 +287,7 @@ static void test_hopeless(const char *name, pt_loss_scale_t scale, const char *f
     MUST(pt_fault_init());
     MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
     t.scale = scale;
-    MUST(pt_train_digest(&t, &before));
+    MUST(pt_state_digest(&t.state, &before));
     while (status == PT_OK && done <= steps) {
         status = pt_train_step(&t, NULL, NULL, &step);
         done++;
@@ -296,7 +296,7 @@ static void test_hopeless(const char *name, pt_loss_scale_t scale, const char *f
                 done == steps && strstr(pt_error_last()->text, advice),
             "%s: ends in step %d: %s", name, done, pt_error_last()->text);
     pt_error_clear();
-    MUST(pt_train_digest(&t, &after));
+    MUST(pt_state_digest(&t.state, &after));
     tap_all(before == after, "%s: the weights are those before", name);
     pt_trainer_destroy(&t);
     pt_free(config);

@@ -169,7 +169,7 @@ __attribute__((unused)) static void tt_steps(pt_trainer_t *trainer, int steps,
         record->norm[at] = step.grad_norm;
         record->valid[at] = step.valid_tokens;
     }
-    MUST(pt_train_digest(trainer, &record->digest));
+    MUST(pt_state_digest(&trainer->state, &record->digest));
 }
 
 /* A trainer's whole life. */

@@ -52,7 +52,7 @@ static pt_status_t try_file(const char *path, bool *right)
         }
         pt_hyperslab_t all =
             pt_hyperslab_whole(small_tensors[i].ndim, small_tensors[i].shape);
-        status = pt_checkpoint_read(reader, t, PT_F64, &all, x);
+        status = pt_checkpoint_read(reader, t, PT_F64, &all, true, x);
         for (int64_t k = 0; status == PT_OK && k < small_elements(i); k++)
             *right = *right && x[k] == small_value(i, k);
     }
@@ -124,11 +124,34 @@ static void test_hyperslab(void)
     const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, 0);
     pt_hyperslab_t wrong = pt_hyperslab_whole(tensor->ndim, tensor->shape);
     wrong.start[tensor->ndim - 1] = 1;
-    pt_status_t status = pt_checkpoint_read(reader, 0, PT_F64, &wrong, x);
+    pt_status_t status = pt_checkpoint_read(reader, 0, PT_F64, &wrong, true, x);
     tap_ok(status == PT_INTERNAL && x[0] == -7 &&
                strstr(pt_error_last()->text, tensor->name) &&
                strstr(pt_error_last()->text, "exceeds dimension"),
            "a wrong hyperslab: %s", pt_error_last()->text);
+    pt_error_clear();
+    pt_checkpoint_close(reader);
+}
+
+/* Elements that several ranks read are counted by one; a second count is found. */
+static void test_counts(void)
+{
+    pt_checkpoint_reader_t *reader = NULL;
+    pt_status_t status = pt_checkpoint_open(world, "good", &reader);
+    const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, 0);
+    pt_hyperslab_t all = pt_hyperslab_whole(tensor->ndim, tensor->shape);
+    double x[SMALL_ELEMENTS];
+
+    for (int i = 0; i < 3 && status == PT_OK; i++)
+        status = pt_checkpoint_read(reader, 0, PT_F64, &all, i == 1, x);
+    if (status == PT_OK)
+        status = pt_checkpoint_verify_read(reader);
+    tap_ok(status == PT_OK, "read three times, counted once: %s", pt_error_last()->text);
+    pt_error_clear();
+    if (status == PT_OK)
+        status = pt_checkpoint_read(reader, 0, PT_F64, &all, true, x);
+    tap_ok(status == PT_OK && pt_checkpoint_verify_read(reader) == PT_INTERNAL,
+           "counted twice: %s", pt_error_last()->text);
     pt_error_clear();
     pt_checkpoint_close(reader);
 }
@@ -381,6 +404,7 @@ int main(void)
                try_file("good", &right) == PT_OK && right,
            "of %zu bytes reads right", original_bytes);
     test_hyperslab();
+    test_counts();
     test_unreadable();
     test_not_checkpoints();
     test_truncations();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "penta/base/alloc.h"
-#include "penta/io/checkpoint.h"
 #include "penta/base/log.h"
-#include "penta/session/session.h"
+#include "penta/state/state.h"
 #include "penta/base/text.h"
 #include "src/cmd/sample.h"
 
@@ -38,10 +37,9 @@ struct pt_generator {
     int64_t *slot, *first;       /* [texts] of a pass */
     pt_machine_t machine;
     pt_session_t session;
+    pt_state_t state;
     pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [rows] */
     pt_tensor_t logits, host_logits;           /* [texts, vocab] */
-    void *snapshot;                            /* host: one bucket of weights, type A */
-    pt_tensor_t wide; /* device: the same, where weights are narrower; else absent */
 };
 
 /* ---- set-up ------------------------------------------------------------------------------ */
@@ -74,7 +72,7 @@ static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
     pt_generator_t *g = self;
     const pt_session_t *s = &g->session;
-    int64_t row[2] = {g->texts, s->arch.vocab}, most = 0;
+    int64_t row[2] = {g->texts, s->arch.vocab};
     pt_dtype_t full = pt_dtype_accumulator(s->arch.dtype);
 
     for (int i = 0; i < INPUTS; i++) {
@@ -87,14 +85,7 @@ static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
                            &g->logits));
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_STAGING], "staged logits", full, 2, row,
                            &g->host_logits));
-    for (int b = 0; b < pt_units_buckets(s->units); b++)
-        if (pt_bucket_elements(s->units, b) > most)
-            most = pt_bucket_elements(s->units, b);
-    if (full != s->arch.dtype)
-        PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "weights as stored", full, 1,
-                               &most, &g->wide));
-    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "weights read",
-                         most * (int64_t)pt_dtype_size(full), &g->snapshot);
+    return pt_state_layout(&g->state, arena);
 }
 
 static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
@@ -110,6 +101,7 @@ static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
         .self = g,
     };
 
+    g->state.session = &g->session;
     PT_TRY(pt_session_create(&g->machine, &options, &g->session));
     return pt_session_count(&g->session);
 }
@@ -144,72 +136,6 @@ static pt_status_t prepare(pt_generator_t *g)
     return pt_comm_wait_stream(g->session.engine, g->session.stream);
 }
 
-/* ---- weights ----------------------------------------------------------------------------- */
-
-static pt_status_t find_part(const pt_generator_t *g,
-                             const pt_checkpoint_reader_t *reader,
-                             const pt_part_t *part, int *index)
-{
-    *index = pt_checkpoint_find_tensor(reader, "model", part->name);
-    const pt_checkpoint_tensor_t *found =
-        *index >= 0 ? pt_checkpoint_tensor(reader, *index) : NULL;
-    bool same = found && found->ndim == part->ndim;
-
-    for (int d = 0; same && d < part->ndim; d++)
-        same = found->shape[d] == part->shape[d];
-    PT_CHECK_COMMON(same, PT_DAMAGED, "%s: /model/%s %s: the file is damaged", g->path,
-                    part->name,
-                    found ? "has not the shape its configuration says" : "is missing");
-    return PT_OK;
-}
-
-static pt_status_t read_part(pt_generator_t *g, pt_checkpoint_reader_t *reader,
-                             int param, int part, pt_tensor_t host)
-{
-    pt_hyperslab_t slabs[PT_RANGE_HYPERSLABS];
-    pt_bucket_range_t all = {0, host.shape[0]};
-    int count = pt_units_hyperslabs(g->session.units, param, part, all, slabs), index;
-
-    PT_TRY(find_part(g, reader, &g->session.table.params[param].part[part], &index));
-    for (int s = 0; s < count; s++)
-        PT_TRY(pt_checkpoint_read(reader, index, host.dtype, &slabs[s],
-                                  pt_tensor_slice(host, 0, slabs[s].local, 1).data));
-    return PT_OK;
-}
-
-/* To the device, rounded there to the type that computes. */
-static pt_status_t put_weights(pt_generator_t *g, pt_tensor_t weights, pt_tensor_t host)
-{
-    pt_op_cast_t cast = {.y = weights};
-
-    if (weights.dtype == host.dtype)
-        return pt_device_copy(g->session.device, g->session.stream, &weights, &host);
-    cast.x = pt_tensor_slice(g->wide, 0, 0, host.shape[0]);
-    PT_TRY(pt_device_copy(g->session.device, g->session.stream, &cast.x, &host));
-    return pt_op_cast(g->session.device, g->session.stream, &cast);
-}
-
-static pt_status_t read_weights(pt_generator_t *g, pt_checkpoint_reader_t *reader)
-{
-    for (int b = 0; b < pt_units_buckets(g->session.units); b++) {
-        pt_tensor_t weights = pt_bucket_weights(g->session.units, b);
-        pt_tensor_t host =
-            pt_tensor_1d(g->snapshot, pt_dtype_accumulator(weights.dtype),
-                         PT_MEMORY_HOST, pt_bucket_elements(g->session.units, b));
-
-        memset(host.data, 0, (size_t)pt_tensor_bytes(&host));
-        for (int p = 0; p < g->session.table.count; p++) {
-            if (pt_units_bucket_of(g->session.units, p) != b)
-                continue;
-            for (int part = 0; part < g->session.table.params[p].parts; part++)
-                PT_TRY(read_part(g, reader, p, part, host));
-        }
-        PT_TRY(put_weights(g, weights, host));
-        PT_TRY(pt_comm_wait_stream(g->session.engine, g->session.stream));
-    }
-    return pt_checkpoint_verify_read(reader);
-}
-
 /* ---- life -------------------------------------------------------------------------------- */
 
 static pt_status_t load(pt_generator_t *g)
@@ -224,7 +150,8 @@ static pt_status_t load(pt_generator_t *g)
     PT_TRY_GOTO(close_reader, check_memory(g));
     PT_TRY_GOTO(close_reader, pt_session_place(&g->session));
     PT_TRY_GOTO(close_reader, prepare(g));
-    PT_TRY_GOTO(close_reader, read_weights(g, reader));
+    PT_TRY_GOTO(close_reader,
+                pt_state_load(&g->state, reader, g->path, PT_STATE_WEIGHT + 1));
 close_reader:
     pt_checkpoint_close(reader);
     return status;

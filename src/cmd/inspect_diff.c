@@ -90,8 +90,8 @@ static pt_status_t compare(const pair_t *pair, int ia, int ib, difference_t *out
 
     *out = (difference_t){0};
     while (pt_hyperslab_next(&walk)) {
-        PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, &walk.piece, pair->piece_a));
-        PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, &walk.piece, pair->piece_b));
+        PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, &walk.piece, true, pair->piece_a));
+        PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, &walk.piece, true, pair->piece_b));
         add_piece(out, dtype, pair->piece_a, pair->piece_b,
                   pt_hyperslab_elements(&walk.piece));
     }

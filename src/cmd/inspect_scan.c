@@ -32,7 +32,8 @@ static pt_status_t scan_tensor(pt_checkpoint_reader_t *reader, int index, void *
     *digest = 0;
     *not_finite = 0;
     while (pt_hyperslab_next(&walk)) {
-        PT_TRY(pt_checkpoint_read(reader, index, tensor->dtype, &walk.piece, piece));
+        PT_TRY(
+            pt_checkpoint_read(reader, index, tensor->dtype, &walk.piece, true, piece));
         *digest += pt_elements_digest(tensor, &walk.piece, piece);
         *not_finite +=
             count_not_finite(tensor->dtype, piece, pt_hyperslab_elements(&walk.piece));

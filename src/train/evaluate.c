@@ -22,7 +22,7 @@ static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t rou
     int64_t first =
         (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
     int64_t valid = 0;
-    pt_train_tick(t);
+    pt_session_tick(&t->session);
     (void)pt_fault("train.evaluate");
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     PT_TRY(pt_loader_load_validation(t->loader, e->corpus, first, e->sequences,

@@ -46,7 +46,7 @@ static pt_status_t observe(pt_trainer_t *dry, pt_forecast_t *out)
     out->step = *pt_engine_ledger(dry->session.engine);
     subtract(&out->step, &out->setup);
     count_ops(dry->session.device->counts, before, out->step_ops);
-    PT_TRY(pt_train_gather_states(dry, PT_STATE_KINDS));
+    PT_TRY(pt_state_gather(&dry->state, PT_STATE_KINDS));
     out->staging_bytes = pt_engine_staging_peak(dry->session.engine);
     return PT_OK;
 }

@@ -7,71 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ADVICE "give the model of the checkpoint (penta inspect FILE --config)"
-
 typedef struct source {
     pt_trainer_t *trainer;
     pt_initial_t *out;
 } source_t;
-
-/* "256x96" */
-static const char *shape_text(int ndim, const int64_t *shape, char *buffer, size_t size)
-{
-    pt_text_t text = pt_text_init(buffer, size);
-
-    for (int d = 0; d < ndim; d++)
-        pt_text_add(&text, "%s%lld", d ? "x" : "", (long long)shape[d]);
-    return buffer;
-}
-
-static pt_status_t check_part(const pt_checkpoint_reader_t *reader, const char *path,
-                              const pt_part_t *part)
-{
-    int index = pt_checkpoint_find_tensor(reader, "model", part->name);
-    char there[80], here[80];
-
-    PT_CHECK_COMMON(index >= 0, PT_CONFIG,
-                    "%s holds weights of another model: there is no /model/%s in "
-                    "it: " ADVICE,
-                    path, part->name);
-    const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, index);
-    shape_text(x->ndim, x->shape, there, sizeof there);
-    shape_text(part->ndim, part->shape, here, sizeof here);
-    PT_CHECK_COMMON(strcmp(there, here) == 0, PT_CONFIG,
-                    "%s holds weights of another model: /model/%s is %s there, but %s "
-                    "by model.*: " ADVICE,
-                    path, part->name, there, here);
-    return PT_OK;
-}
-
-static bool has_part(const pt_param_table_t *table, const char *name)
-{
-    for (int p = 0; p < table->count; p++)
-        for (int i = 0; i < table->params[p].parts; i++)
-            if (strcmp(table->params[p].part[i].name, name) == 0)
-                return true;
-    return false;
-}
-
-/* Weights of the file and of the model have the same names and shapes. */
-static pt_status_t check_tensors(const pt_trainer_t *t,
-                                 const pt_checkpoint_reader_t *reader, const char *path)
-{
-    for (int p = 0; p < t->session.table.count; p++)
-        for (int i = 0; i < t->session.table.params[p].parts; i++)
-            PT_TRY(check_part(reader, path, &t->session.table.params[p].part[i]));
-    for (int i = 0; i < pt_checkpoint_tensors(reader); i++) {
-        const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, i);
-
-        PT_CHECK_COMMON(strcmp(x->group, "model") != 0 ||
-                            has_part(&t->session.table, x->name),
-                        PT_CONFIG,
-                        "%s holds weights of another model: it has /model/%s, which "
-                        "the model of this run has not: " ADVICE,
-                        path, x->name);
-    }
-    return PT_OK;
-}
 
 /* Master weights have the type of the file, whatever computes, unless one of the two is fp64. */
 static void tell_of_conversion(const pt_trainer_t *t,
@@ -96,11 +35,11 @@ static pt_status_t take_file(const char *path, void *self)
 
     t->where.phase = PT_PHASE_LOAD;
     PT_TRY(pt_checkpoint_open(t->session.mesh->world, path, &reader));
-    PT_TRY_GOTO(close, check_tensors(t, reader, path));
+    PT_TRY_GOTO(close, pt_state_check_model(&t->session.table, reader, path));
     PT_TRY_GOTO(close,
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
     pt_checkpoint_allow_rounding(reader);
-    PT_TRY_GOTO(close, pt_train_load_states(t, reader, path, PT_STATE_WEIGHT + 1));
+    PT_TRY_GOTO(close, pt_state_load(&t->state, reader, path, PT_STATE_WEIGHT + 1));
     tell_of_conversion(t, reader, path);
     source->out->step = pt_checkpoint_header(reader)->step;
     snprintf(source->out->path, sizeof source->out->path, "%s", path);
@@ -157,5 +96,5 @@ pt_status_t pt_train_init_from(pt_trainer_t *t, pt_initial_t *out)
     pt_config_origin(t->config, PT_OPTION_train_init_from, option, sizeof option);
     PT_CHECK_COMMON(kind >= 0, PT_CONFIG, "%s: no file or directory %s", option, path);
     PT_TRY(kind == 1 ? take_newest(&source, path) : take_file(path, &source));
-    return pt_train_digest(t, &out->digest);
+    return pt_state_digest(&t->state, &out->digest);
 }

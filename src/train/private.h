@@ -10,19 +10,8 @@
 
 enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe */ };
 
-/* Tells the run that this rank is alive: called every now and then in whatever takes long. Local. */
-static inline void pt_train_tick(const pt_trainer_t *trainer)
-{
-    pt_watch_beat();
-    if (trainer->tick)
-        trainer->tick(trainer->tick_self);
-}
-
 /* Takes a step of the same run on the dry device and wire: fills trainer->forecast. Local. */
 pt_status_t pt_train_forecast(pt_trainer_t *trainer);
-
-/* Makes the first `kinds` states whole on every replica from the shards, as loaded or drawn. Collective. */
-pt_status_t pt_train_gather_states(pt_trainer_t *trainer, int kinds);
 
 /* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */
 pt_status_t pt_train_check_memory(const pt_trainer_t *trainer);
@@ -62,22 +51,5 @@ pt_status_t pt_train_host_map(pt_trainer_t *trainer, char **out);
 /* Rate of matrix products, FLOP/s, summed over ranks: what MFU is measured against on a device whose
  * peak is not known. Collective. */
 pt_status_t pt_train_measure_peak(pt_trainer_t *trainer, double *flops);
-
-/* Reads the first `kinds` states (weights, then moments) of all parameters, verified and whole on every
- * replica. Collective, agreed. Fails: IO. */
-pt_status_t pt_train_load_states(pt_trainer_t *trainer, pt_checkpoint_reader_t *reader,
-                                 const char *path, int kinds);
-
-/* Calls `visit` for every box of every part of every parameter in `bucket` that this rank speaks for,
- * within its shard. slab.local counts from the shard's first element. */
-typedef struct pt_stored_box {
-    int param, part;
-    int64_t ordinal; /* of the part, over the whole table */
-    pt_hyperslab_t slab;
-} pt_stored_box_t;
-typedef pt_status_t (*pt_visit_box_fn)(pt_trainer_t *trainer,
-                                       const pt_stored_box_t *box, void *self);
-pt_status_t pt_train_visit_shard(pt_trainer_t *trainer, int bucket,
-                                 pt_visit_box_fn visit, void *self);
 
 #endif

@@ -53,7 +53,7 @@ static pt_status_t after_step(run_t *run, bool save, bool *stop)
     int64_t step = run->trainer.step;
     bool stopped = false;
     if (is_due(c->run.replica_check_every, step))
-        PT_TRY(pt_train_check_replicas(&run->trainer));
+        PT_TRY(pt_state_check_replicas(&run->trainer.state, step));
     if (is_due(c->run.eval_every, step) && !*stop && step < c->train.steps)
         PT_TRY(save_if_failed(run, evaluate(run, &stopped)));
     *stop |= stopped || step == c->run.stop_step;
@@ -262,8 +262,8 @@ static pt_status_t prepare(run_t *run, pt_wire_t *wire)
     PT_TRY(pt_comm_agree(t->session.mesh->world, make_losses(run), false));
     run->root = pt_comm_rank(t->session.mesh->world) == 0;
     run->terminal = run->root && is_terminal();
-    t->tick = run_beat;
-    t->tick_self = run;
+    t->session.tick = run_beat;
+    t->session.tick_self = run;
     PT_TRY(enter_directory(run));
     (void)pt_fault("train.setup");
     PT_TRY(stop_before_loop(run));
@@ -283,7 +283,7 @@ static pt_status_t load(run_t *run)
     if (!run->resumed.path[0])
         return pt_train_init_from(t, &run->initial);
     run->saved_step = t->step;
-    return pt_train_digest(t, &run->digest);
+    return pt_state_digest(&t->state, &run->digest);
 }
 
 static pt_status_t begin(run_t *run, pt_wire_t *wire)

@@ -25,7 +25,7 @@ static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
 {
     t->where.phase = phase;
     t->where.micro_batch = action->micro_batch;
-    pt_train_tick(t);
+    pt_session_tick(&t->session);
     PT_CHECK(pt_stop_requested() < 2, PT_ABORTED, "interrupted twice");
     return pt_comm_progress(t->session.engine);
 }

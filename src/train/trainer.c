@@ -118,36 +118,23 @@ static pt_status_t check_same_data(pt_trainer_t *t)
     return PT_OK;
 }
 
-/* One snapshot piece: the largest shard a rank stores, in the type of the file. */
-static int64_t snapshot_bytes(const pt_session_t *s)
-{
-    int64_t most = 0;
-    for (int b = 0; b < pt_units_buckets(s->units); b++) {
-        int64_t count = pt_bucket_shard(s->units, b).count;
-        most = count > most ? count : most;
-    }
-    return most * (int64_t)pt_dtype_size(pt_dtype_accumulator(s->arch.dtype));
-}
-
 /* What a step needs beside the session: pt_session_layout_fn. */
 static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
     pt_trainer_t *t = self;
-    int64_t words = PT_SUM_WORDS, digest = 1;
+    int64_t words = PT_SUM_WORDS;
     PT_TRY(
         pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
     PT_TRY(pt_engine_layout(t->session.engine, t->forecast.staging_bytes,
                             &arena[PT_CLASS_STAGING]));
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words,
                            &t->norm_sum));
-    PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "digest", PT_I64, 1, &digest,
-                           &t->digest_sum));
+    PT_TRY(pt_state_layout(&t->state, arena));
     for (int m = 0; m < 3; m++)
         PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "GEMM probe",
                                t->session.arch.dtype, 2,
                                (int64_t[]){PT_PROBE, PT_PROBE}, &t->probe[m]));
-    return pt_arena_take(&arena[PT_CLASS_SNAPSHOT], "snapshot",
-                         snapshot_bytes(&t->session), &t->snapshot);
+    return PT_OK;
 }
 
 static pt_status_t make_session(pt_trainer_t *t, const pt_arch_t *arch)
@@ -176,6 +163,7 @@ static pt_status_t make_session(pt_trainer_t *t, const pt_arch_t *arch)
         .self = t,
     };
     PT_TRY(pt_config_recompute(c, &options.model.recompute_every));
+    t->state.session = &t->session;
     return pt_session_create(&t->machine, &options, &t->session);
 }
 
@@ -186,9 +174,9 @@ static pt_status_t draw_weights(pt_trainer_t *t)
         PT_TRY(pt_model_init_bucket(
             t->session.model, b, pt_optim_state(t->session.optim, PT_STATE_WEIGHT, b),
             (uint64_t)t->config->train.seed, t->session.stream));
-        pt_train_tick(t);
+        pt_session_tick(&t->session);
     }
-    return pt_train_gather_states(t, PT_STATE_WEIGHT + 1);
+    return pt_state_gather(&t->state, PT_STATE_WEIGHT + 1);
 }
 
 static pt_status_t start_scale(pt_trainer_t *t, pt_dtype_t dtype)

@@ -87,10 +87,11 @@ uint64_t pt_checkpoint_tensor_digest(const pt_checkpoint_reader_t *reader,
 int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *group,
                               const char *name); /* -1 */
 /* Local: a hyperslab into dense host memory, as above, converted to `dtype` when it differs: exactly, to a type
- * that holds all numbers of the stored one; adds the stored elements to this reader's digest of the
- * tensor. Fails: IO, DAMAGED (IO also when `dtype` is too narrow, unless rounding is allowed). */
+ * that holds all numbers of the stored one. counts: adds the stored elements to this reader's digest of the
+ * tensor; of ranks that read the same ones, one does. Fails: IO, DAMAGED (IO also when `dtype` is too narrow, unless rounding is allowed). */
 pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
-                               pt_dtype_t dtype, const pt_hyperslab_t *slab, void *host);
+                               pt_dtype_t dtype, const pt_hyperslab_t *slab,
+                               bool counts, void *host);
 /* From here on a narrower type gets the nearest numbers: for weights to begin with, not to resume. Local. */
 void pt_checkpoint_allow_rounding(pt_checkpoint_reader_t *reader);
 /* Collective: compares the digests of what was read (each element by exactly one rank) with the stored

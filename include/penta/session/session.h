@@ -11,6 +11,7 @@
 #define PENTA_SESSION_H
 
 #include "penta/comm/mesh.h"
+#include "penta/comm/watch.h"
 #include "penta/config/config.h"
 #include "penta/model/arch.h"
 #include "penta/model/model.h"
@@ -83,7 +84,17 @@ typedef struct pt_session {
     pt_tensor_t host_sums; /* host: [2, PT_SUM_WORDS] */
     pt_session_layout_fn own;
     void *self;
+    void (*tick)(void *self); /* see pt_session_tick; NULL: nothing; set by the user */
+    void *tick_self;
 } pt_session_t;
+
+/* Tells the run that this rank is alive: called every now and then in whatever takes long. Local. */
+static inline void pt_session_tick(const pt_session_t *session)
+{
+    pt_watch_beat();
+    if (session->tick)
+        session->tick(session->tick_self);
+}
 
 /* Everything but memory. *out must not move. Local: the caller agrees. On failure *out is as destroyed.
  * Fails: CONFIG, MEMORY, INTERNAL. */

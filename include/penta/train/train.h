@@ -5,7 +5,7 @@
 
 #include "penta/io/checkpoint.h"
 #include "penta/data/data.h"
-#include "penta/session/session.h"
+#include "penta/state/state.h"
 
 /* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
 typedef struct pt_forecast {
@@ -31,14 +31,11 @@ typedef struct pt_trainer {
     pt_loader_t *loader;
     pt_loader_options_t loading;
     pt_forecast_t forecast;
-    pt_tensor_t norm_sum, digest_sum; /* device accumulators */
-    pt_tensor_t probe[3];             /* square matrices that measure the GEMM rate */
-    void *snapshot;                   /* host: one bucket's shard, for files */
-    char *hosts;                      /* "rank host" lines on rank 0, "" elsewhere */
+    pt_state_t state;
+    pt_tensor_t norm_sum; /* device accumulator */
+    pt_tensor_t probe[3]; /* square matrices that measure the GEMM rate */
+    char *hosts;          /* "rank host" lines on rank 0, "" elsewhere */
     pt_where_t where;
-    void (*tick)(
-        void *self); /* called every now and then while work goes on; NULL: nothing */
-    void *tick_self;
     /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
     double work_sec;    /* of the last step, without waiting for other ranks */
@@ -100,11 +97,6 @@ pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
                               bool *stopped);
 /* Has it sequences to validate on? `which` as above. */
 bool pt_train_can_evaluate(const pt_trainer_t *trainer, int which);
-
-/* State digest of the weights (sum over owned shards, all ranks). Collective. */
-pt_status_t pt_train_digest(pt_trainer_t *trainer, uint64_t *out);
-/* Compares digests of every replica; INTERNAL (common) naming both, or the minority of three and more. */
-pt_status_t pt_train_check_replicas(pt_trainer_t *trainer);
 
 /* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest: of the weights.
  * Collective; all ranks return the same. */
