@@ -48,7 +48,7 @@ static void losses(pt_wire_t *wire, const char *more, double loss[4])
     pt_trainer_t trainer;
     bool stopped;
 
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, wire, &trainer));
     for (int which = 0; which < 4; which++)
         MUST(pt_train_evaluate(&trainer, which, NULL, NULL, &loss[which], &stopped));
     pt_trainer_destroy(&trainer);
@@ -92,7 +92,7 @@ static void test_stop(void)
     double loss[2];
     bool stopped[2];
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     for (int i = 0; i < 2; i++)
         MUST(pt_train_evaluate(&trainer, i, always, NULL, &loss[i], &stopped[i]));
     tap_all(!stopped[0] && isfinite(loss[0]), "a step was asked just before");
@@ -126,7 +126,7 @@ static void test_unreadable(void)
     bool stopped;
     double loss;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     int64_t passes = trainer.session.device->counts[PT_OP_embed_fwd].calls;
     if (tt.rank == tt.size - 1)
         lose_file("tail.txt");

@@ -26,7 +26,7 @@ static void open_from(const char *model, const char *more, pt_wire_t *wire,
 {
     pt_config_t *config = tt_config(model, more);
 
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, trainer));
+    MUST(pt_trainer_create(config, wire, trainer));
     MUST(pt_train_init_from(trainer, initial));
 }
 
@@ -162,7 +162,7 @@ static void test_rounding(const char *model)
     uint64_t written;
     int64_t count, wrong = 0, changed = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &exact));
+    MUST(pt_trainer_create(config, tt.wire, &exact));
     tt_record_t record = {0};
     tt_steps(&exact, 2, &record);
     MUST(pt_train_save(&exact, "exact.h5", NULL, 0, &written));

@@ -76,7 +76,7 @@ static void test_elements(void)
     double *values;
     int64_t count;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     values = tt_values(&trainer, false, &count);
     for (size_t i = 0; i < sizeof llama / sizeof llama[0]; i++)
         tap_all(is_as_drawn(&trainer, values, &llama[i]), "%s is as drawn",
@@ -132,7 +132,7 @@ static void test_precisions(const char *name, const char *settings)
         tt_record_t record = {0};
         double worst = 0;
 
-        MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+        MUST(pt_trainer_create(config, tt.wire, &t));
         tt_steps(&t, 0, &record);
         tap_all(record.digest == whole.digest, "%s, %s: master weights as in fp32",
                 name, precisions[i]);

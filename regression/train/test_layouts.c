@@ -33,7 +33,7 @@ static run_t train(const pt_config_t *config, pt_wire_t *wire, pt_trainer_t *tra
 {
     run_t run = {.record = {.steps = 0}};
 
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, trainer));
+    MUST(pt_trainer_create(config, wire, trainer));
     tt_steps(trainer, 1, &run.record);
     run.gradient = tt_values(trainer, true, &run.count);
     tt_steps(trainer, STEPS - 1, &run.record);
@@ -181,7 +181,7 @@ static double loss_beside(const pt_config_t *config, int param, int64_t index, d
     pt_step_result_t step;
     double value;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    MUST(pt_trainer_create(config, tt.wire, &t));
     pt_tensor_t weight = pt_units_weight(t.session.units, param);
     pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
                                     pt_tensor_count(&weight));
@@ -206,7 +206,7 @@ static void test_slope(const char *name, const char *model)
     double *gradient, worst = 0;
     int64_t count, at = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    MUST(pt_trainer_create(config, tt.wire, &t));
     MUST(pt_train_step(&t, NULL, NULL, &step));
     gradient = tt_values(&t, true, &count);
     for (int p = 0; p < t.session.table.count; p++) {
@@ -242,7 +242,7 @@ static trail_t follow(const pt_config_t *config, pt_wire_t *wire)
     tt_record_t record = {.steps = 0};
     pt_trainer_t t;
 
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &t));
+    MUST(pt_trainer_create(config, wire, &t));
     for (int i = 0; i < STEPS; i++) {
         tt_steps(&t, 1, &record);
         trail.gradient[i] = tt_values(&t, true, &trail.count);

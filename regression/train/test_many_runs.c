@@ -48,7 +48,7 @@ static void test_side_by_side(void)
     for (int i = 0; i < 2; i++)
         alone[i] = tt_train(config[i], tt.wire, STEPS);
     for (int i = 0; i < 2; i++)
-        MUST(pt_trainer_create(config[i], tt.wire, PT_TRAINER_RUN, &trainer[i]));
+        MUST(pt_trainer_create(config[i], tt.wire, &trainer[i]));
     for (int step = 0; step < STEPS; step++)
         for (int i = 0; i < 2; i++)
             tt_steps(&trainer[i], 1, &both[i]);
@@ -88,8 +88,7 @@ static void test_failures(void)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         pt_config_t *config = tt_config(TT_LLAMA, bad[i]);
         int64_t live = pt_alloc_live_bytes();
-        pt_status_t status =
-            pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer);
+        pt_status_t status = pt_trainer_create(config, tt.wire, &trainer);
 
         tap_all(status == PT_CONFIG && pt_error_last()->scope == PT_SCOPE_COMMON &&
                     !pt_error_is_fatal() && pt_alloc_live_bytes() == live,

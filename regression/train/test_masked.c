@@ -37,7 +37,7 @@ static pt_step_result_t first_step(const char *path, pt_wire_t *wire)
 
     snprintf(more, sizeof more, "data.mask=%s", path);
     pt_config_t *config = tt_config(MODEL, more);
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, wire, &trainer));
     MUST(pt_train_step(&trainer, NULL, NULL, &result));
     pt_trainer_destroy(&trainer);
     pt_free(config);
@@ -73,7 +73,7 @@ static void test_count(void)
     bool same = true;
 
     write_mask("0", 0);
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     for (int step = 0; step < STEPS; step++) {
         int64_t expected = 0;
 
@@ -100,7 +100,7 @@ static void test_none(void)
     pt_step_result_t result;
     int64_t count, at = 0, wrong = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     double *before = tt_values(&trainer, false, &count);
     MUST(pt_train_step(&trainer, NULL, NULL, &result));
     double *after = tt_values(&trainer, false, &count);

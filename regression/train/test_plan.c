@@ -81,7 +81,7 @@ typedef struct measured {
 
 static void measure(const pt_config_t *config, measured_t *m)
 {
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &m->trainer));
+    MUST(pt_trainer_create(config, tt.wire, &m->trainer));
     m->setup = *pt_engine_ledger(m->trainer.session.engine);
     memcpy(m->before, m->trainer.session.device->counts, sizeof m->before);
     for (int i = 0; i < STEPS; i++) {
@@ -97,7 +97,7 @@ static void test_plan(const char *name, const char *settings)
     pt_plan_t plan, other;
     int64_t tokens = config->train.global_batch * config->train.sequence;
 
-    MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+    MUST(pt_train_plan(config, tt.rank, tt.size, NULL, &plan));
     measure(config, &m);
     tap_all(same_bytes(&m.trainer, &plan), "%s: memory", name);
     tap_all(same_rows(pt_engine_ledger(m.trainer.session.engine), &plan.setup,
@@ -110,7 +110,7 @@ static void test_plan(const char *name, const char *settings)
                 plan.micro_batches == m.trainer.session.schedule.micro_batches,
             "%s: sizes", name);
     /* A plan of a world of another size is another plan. */
-    MUST(pt_plan_create(config, tt.rank, tt.size + 1, &other));
+    MUST(pt_train_plan(config, tt.rank, tt.size + 1, NULL, &other));
     tap_all(memcmp(&plan.step.rows, &other.step.rows, sizeof plan.step.rows) != 0 &&
                 memcmp(plan.bytes, other.bytes, sizeof plan.bytes) != 0,
             "%s: one rank more is another plan", name);
@@ -136,7 +136,7 @@ static void test_by_hand(void)
         sum += unit[u];
         own += 1024 * (blocks * (tt.rank + 1) / tt.size - blocks * tt.rank / tt.size);
     }
-    MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+    MUST(pt_train_plan(config, tt.rank, tt.size, NULL, &plan));
     tap_all(plan.bytes[PT_CLASS_PARAMETERS] == 4 * sum &&
                 plan.bytes[PT_CLASS_OPTIMIZER] == 8 * sum,
             "weights and moments as counted by hand");
@@ -174,7 +174,7 @@ static void test_bytes_a_parameter(void)
                  "model.head_dim=64 model.vocab=3072 model.layers=2 %s",
                  kinds[i].settings);
         pt_config_t *config = tt_config(TT_LLAMA, more);
-        MUST(pt_plan_create(config, tt.rank, tt.size, &plan));
+        MUST(pt_train_plan(config, tt.rank, tt.size, NULL, &plan));
         int64_t state = plan.bytes[PT_CLASS_PARAMETERS] +
                         plan.bytes[PT_CLASS_GRADIENTS] + plan.bytes[PT_CLASS_OPTIMIZER];
         int64_t is = plan.step.rows[PT_AXIS_DATA][PT_REDUCE_SCATTER].bytes_sent, all;

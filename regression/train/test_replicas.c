@@ -60,7 +60,7 @@ static void test_replica(const pt_config_t *config, int bad, int kind)
     pt_status_t status;
     uint64_t before;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, tt.wire, &trainer));
     tt_steps(&trainer, 2, &record);
     before = record.digest;
     tap_all(pt_state_check_replicas(&trainer.state, trainer.step) == PT_OK,

@@ -59,7 +59,7 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
     MPI_Comm_split(MPI_COMM_WORLD, tt.rank < ranks, tt.rank, &comm);
     if (tt.rank < ranks) {
         MUST(pt_wire_open_mpi(&comm, &wire));
-        MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
+        MUST(pt_trainer_create(config, wire, &trainer));
         if (from)
             MUST(pt_train_load(&trainer, from, &loss));
         for (int i = 0; i < 3; i++) {

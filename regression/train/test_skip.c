@@ -196,7 +196,7 @@ static void test_ranks(void)
     for (int w = 0; w < 2; w++) {
         pt_trainer_t t;
 
-        MUST(pt_trainer_create(config, wires[w], PT_TRAINER_RUN, &t));
+        MUST(pt_trainer_create(config, wires[w], &t));
         t.scale.value = 1 << 26;
         for (int i = 0; i < STEPS; i++) {
             pt_step_result_t step;
@@ -227,8 +227,8 @@ static void test_data(void)
     uint64_t before, after;
     bool same = true, skipped = true;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
-    MUST(pt_trainer_create(idle, tt.wire, PT_TRAINER_RUN, &still));
+    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(idle, tt.wire, &still));
     MUST(pt_state_digest(&t.state, &before));
     for (int i = 0; i < 4; i++) {
         t.scale = pt_loss_scale_start(i < 3 ? 0x1p40 : 0x1p10);
@@ -285,7 +285,7 @@ static void test_hopeless(const char *name, pt_loss_scale_t scale, const char *f
 
     setenv("PENTA_FAULT", fault, 1);
     MUST(pt_fault_init());
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    MUST(pt_trainer_create(config, tt.wire, &t));
     t.scale = scale;
     MUST(pt_state_digest(&t.state, &before));
     while (status == PT_OK && done <= steps) {
@@ -330,7 +330,7 @@ static double *weights_after(const char *settings, int steps, int64_t *count)
     tt_record_t record = {.steps = 0};
     pt_trainer_t t;
 
-    MUST(pt_trainer_create(config, tt.wire, PT_TRAINER_RUN, &t));
+    MUST(pt_trainer_create(config, tt.wire, &t));
     tt_steps(&t, steps, &record);
     double *values = tt_values(&t, false, count);
     pt_trainer_destroy(&t);

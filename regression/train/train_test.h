@@ -179,7 +179,7 @@ __attribute__((unused)) static tt_record_t tt_train(const pt_config_t *config,
     pt_trainer_t trainer;
     tt_record_t record = {0};
 
-    MUST(pt_trainer_create(config, wire, PT_TRAINER_RUN, &trainer));
+    MUST(pt_trainer_create(config, wire, &trainer));
     tt_steps(&trainer, steps, &record);
     pt_trainer_destroy(&trainer);
     return record;

@@ -59,7 +59,7 @@ static pt_status_t make(const pt_config_t *config, bool json)
     pt_plan_t *plan = NULL;
     int ranks = config->parallel.ranks > 0 ? (int)config->parallel.ranks : 1;
     PT_TRY(PT_NEW("plan", 1, &plan));
-    pt_status_t status = pt_plan_create(config, 0, ranks, plan);
+    pt_status_t status = pt_train_plan(config, 0, ranks, NULL, plan);
     if (status == PT_OK && json) {
         json_t *object = pt_plan_json(plan);
         json_dumpf(object, stdout, JSON_INDENT(2));

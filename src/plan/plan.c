@@ -1,38 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A plan as JSON. */
 #include "penta/plan/plan.h"
-
-#include <string.h>
-
-static void take(const pt_trainer_t *t, pt_plan_t *out)
-{
-    out->setup = t->forecast.setup;
-    out->step = t->forecast.step;
-    memcpy(out->step_ops, t->forecast.step_ops, sizeof out->step_ops);
-    out->parameters = pt_param_table_elements(&t->session.table);
-    for (int c = 0; c < PT_CLASS_COUNT; c++) {
-        out->bytes[c] = t->session.arena[c].peak;
-        out->total_bytes += t->session.arena[c].peak;
-    }
-    out->micro_batches = t->session.schedule.micro_batches;
-    out->sequences = t->config->train.global_batch;
-    out->tokens = out->sequences * t->config->train.sequence;
-}
-
-pt_status_t pt_plan_create(const pt_config_t *config, int rank, int ranks,
-                           pt_plan_t *out)
-{
-    pt_wire_t *wire = NULL;
-    pt_trainer_t trainer;
-    *out = (pt_plan_t){.ranks = ranks, .rank = rank};
-    PT_TRY(pt_wire_open_dry(rank, ranks, &wire));
-    pt_status_t status = pt_trainer_create(config, wire, PT_TRAINER_PLAN, &trainer);
-    if (status == PT_OK) {
-        take(&trainer, out);
-        pt_trainer_destroy(&trainer);
-    }
-    pt_wire_close(wire);
-    return status;
-}
 
 static json_t *ledger_json(const pt_ledger_t *ledger)
 {

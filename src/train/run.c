@@ -258,7 +258,7 @@ static pt_status_t enter_directory(run_t *run)
 static pt_status_t prepare(run_t *run, pt_wire_t *wire)
 {
     pt_trainer_t *t = &run->trainer;
-    PT_TRY(pt_trainer_prepare(run->config, wire, PT_TRAINER_RUN, t));
+    PT_TRY(pt_trainer_prepare(run->config, wire, t));
     PT_TRY(pt_comm_agree(t->session.mesh->world, make_losses(run), false));
     run->root = pt_comm_rank(t->session.mesh->world) == 0;
     run->terminal = run->root && is_terminal();
@@ -267,7 +267,7 @@ static pt_status_t prepare(run_t *run, pt_wire_t *wire)
     PT_TRY(enter_directory(run));
     (void)pt_fault("train.setup");
     PT_TRY(stop_before_loop(run));
-    PT_TRY(pt_trainer_place(t, PT_TRAINER_RUN));
+    PT_TRY(pt_trainer_place(t));
     return stop_before_loop(run);
 }
 

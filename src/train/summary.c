@@ -47,7 +47,7 @@ static json_t *traffic_json(const run_t *run)
 static json_t *planned_traffic_json(const run_t *run)
 {
     int64_t bytes[PT_AXIS_WORLD + 1];
-    report_axis_bytes(&run->trainer.forecast.step, bytes);
+    report_axis_bytes(&run->trainer.plan.step, bytes);
     return axes_json(bytes);
 }
 
@@ -163,7 +163,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
 void report_plan_differences(const run_t *run)
 {
     int64_t planned[PT_AXIS_WORLD + 1];
-    report_axis_bytes(&run->trainer.forecast.step, planned);
+    report_axis_bytes(&run->trainer.plan.step, planned);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         if (run->trainer.step > run->first_step &&
             run->step_bytes[axis] != planned[axis])

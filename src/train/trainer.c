@@ -72,9 +72,10 @@ static int64_t enough_tokens(const pt_config_t *config)
     return (int64_t)samples * config->train.sequence + 1;
 }
 
-static pt_status_t open_data(pt_trainer_t *t, bool dry)
+static pt_status_t open_data(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
+    bool dry = t->machine.device->dry;
     PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->session.arch.vocab, &t->corpus));
     if (!dry)
@@ -125,7 +126,7 @@ static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
     int64_t words = PT_SUM_WORDS;
     PT_TRY(
         pt_loader_layout(t->loader, &arena[PT_CLASS_BATCH], &arena[PT_CLASS_STAGING]));
-    PT_TRY(pt_engine_layout(t->session.engine, t->forecast.staging_bytes,
+    PT_TRY(pt_engine_layout(t->session.engine, t->plan.staging_bytes,
                             &arena[PT_CLASS_STAGING]));
     PT_TRY(pt_arena_tensor(&arena[PT_CLASS_WORKSPACE], "norm sum", PT_I64, 1, &words,
                            &t->norm_sum));
@@ -200,40 +201,42 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, const pt_arch_
     return PT_OK;
 }
 
-/* Everything but memory; the caller agrees. */
-static pt_status_t make_local(pt_trainer_t *t, const pt_arch_t *arch,
-                              pt_trainer_kind_t kind)
+/* The plan, and everything but memory; the caller agrees. */
+static pt_status_t make_local(pt_trainer_t *t, const pt_arch_t *arch)
 {
-    PT_TRY(make_session(t, arch));
-    PT_TRY(open_data(t, kind != PT_TRAINER_RUN));
-    if (kind != PT_TRAINER_FORECAST) {
-        warn_of_padding(t);
-        warn_of_moments(t);
-        PT_TRY(pt_train_forecast(t));
+    const pt_comm_t *world = t->machine.mesh.world;
+
+    if (!t->machine.device->dry) {
+        PT_TRY(pt_train_plan(t->config, pt_comm_rank(world), pt_comm_size(world),
+                             t->machine.device, &t->plan));
+        pt_log_set_where(&t->where);
     }
+    PT_TRY(make_session(t, arch));
+    PT_TRY(open_data(t));
     return pt_session_count(&t->session);
 }
 
-pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
-                               pt_trainer_kind_t kind, pt_trainer_t *out)
+static pt_status_t prepare(const pt_config_t *config, pt_wire_t *wire, bool dry,
+                           pt_trainer_t *out)
 {
     pt_status_t status;
     pt_arch_t arch;
-    bool quiet = kind == PT_TRAINER_FORECAST; /* the trainer that asked for it speaks */
+
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &arch));
     PT_TRY_GOTO(fail, start_scale(out, arch.dtype));
-    PT_TRY_GOTO(fail, open_machine(out, wire, &arch, kind != PT_TRAINER_RUN));
-    pt_comm_t *world = out->machine.mesh.world;
+    PT_TRY_GOTO(fail, open_machine(out, wire, &arch, dry));
     choose_loading(out);
-    status = make_local(out, &arch, kind);
-    PT_TRY_GOTO(fail, pt_comm_agree(world, status, quiet));
+    status = make_local(out, &arch);
+    /* Of a dry trainer its maker speaks. */
+    PT_TRY_GOTO(fail, pt_comm_agree(out->machine.mesh.world, status, dry));
     PT_TRY_GOTO(fail, check_same_data(out));
-    if (kind == PT_TRAINER_RUN)
+    if (!dry)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
     /* After that look: of a model that is another one it matters little whether it fits. */
-    PT_TRY_GOTO(fail, pt_comm_agree(world, pt_train_check_memory(out), quiet));
+    PT_TRY_GOTO(
+        fail, pt_comm_agree(out->machine.mesh.world, pt_train_check_memory(out), dry));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
     return PT_OK;
 fail:
@@ -241,13 +244,19 @@ fail:
     return status;
 }
 
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+                               pt_trainer_t *out)
+{
+    return prepare(config, wire, false, out);
+}
+
 /* Only now: what one rank takes, another would miss when it looks how much there is. */
-pt_status_t pt_trainer_place(pt_trainer_t *t, pt_trainer_kind_t kind)
+pt_status_t pt_trainer_place(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     pt_status_t status = pt_session_place(&t->session);
-    PT_TRY_GOTO(fail, pt_comm_agree(t->machine.mesh.world, status,
-                                    kind == PT_TRAINER_FORECAST));
+    PT_TRY_GOTO(fail,
+                pt_comm_agree(t->machine.mesh.world, status, t->machine.device->dry));
     PT_TRY_GOTO(fail, draw_weights(t));
     t->decay_steps = c->train.decay_steps ? c->train.decay_steps : c->train.steps;
     return PT_OK;
@@ -257,10 +266,19 @@ fail:
 }
 
 pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
-                              pt_trainer_kind_t kind, pt_trainer_t *out)
+                              pt_trainer_t *out)
 {
-    PT_TRY(pt_trainer_prepare(config, wire, kind, out));
-    return pt_trainer_place(out, kind);
+    PT_TRY(pt_trainer_prepare(config, wire, out));
+    return pt_trainer_place(out);
+}
+
+pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_wire_t *wire,
+                                  pt_trainer_t *out)
+{
+    PT_TRY(prepare(config, wire, true, out));
+    warn_of_padding(out);
+    warn_of_moments(out);
+    return pt_trainer_place(out);
 }
 
 void pt_trainer_destroy(pt_trainer_t *t)

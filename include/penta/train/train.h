@@ -7,20 +7,28 @@
 #include "penta/data/data.h"
 #include "penta/state/state.h"
 
-/* What a dry step of the run shows: the scratch it needs, and the plan of its messages and work. */
-typedef struct pt_forecast {
-    int64_t staging_bytes;
-    pt_ledger_t setup, step; /* traffic until the first step, and of one step */
+/* What a run takes and does on one rank, counted before it runs. */
+typedef struct pt_plan {
+    int ranks, rank;
+    int64_t parameters;            /* of the whole model */
+    int64_t bytes[PT_CLASS_COUNT]; /* of this rank's arenas */
+    int64_t total_bytes;
+    int64_t staging_bytes; /* of them, what transfers need */
+    pt_ledger_t setup,
+        step; /* this rank's traffic until the first step, and of one step */
     pt_op_count_t step_ops[PT_OP_COUNT];
-} pt_forecast_t;
+    int64_t micro_batches;     /* a rank, a step */
+    int64_t sequences, tokens; /* a step */
+} pt_plan_t;
 
-typedef enum pt_trainer_kind {
-    PT_TRAINER_RUN,  /* the device of run.device */
-    PT_TRAINER_PLAN, /* the dry device: nothing is computed, no data is read */
-    PT_TRAINER_FORECAST /* the same without a forecast of its own: makes those of the others */
-} pt_trainer_kind_t;
+/* Plans rank `rank` of `ranks`. A trainer is made on the dry device and wire and takes one step, so the numbers
+ * come from the arenas, shards, executor and engine of the run, not from formulas beside them.
+ * device: that of the run, which makes ready whatever the step multiplies; NULL: there is none, the plan is all
+ * that is wanted. Local. Fails: CONFIG, MEMORY (address space). */
+pt_status_t pt_train_plan(const pt_config_t *config, int rank, int ranks,
+                          pt_device_t *device, pt_plan_t *out);
 
-/* Everything a step needs, made in one place, for runs and plans alike. */
+/* Everything a step needs, made in one place. */
 typedef struct pt_trainer {
     const pt_config_t *config; /* borrowed */
     pt_machine_t machine;
@@ -30,7 +38,7 @@ typedef struct pt_trainer {
     int validations;
     pt_loader_t *loader;
     pt_loader_options_t loading;
-    pt_forecast_t forecast;
+    pt_plan_t plan; /* made before the session, which takes its staging from it */
     pt_state_t state;
     pt_tensor_t norm_sum; /* device accumulator */
     pt_tensor_t probe[3]; /* square matrices that measure the GEMM rate */
@@ -52,12 +60,12 @@ typedef struct pt_trainer {
 /* Collective (wire). Set-up up to placed arenas and initial weights. On failure everything is undone.
  * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
 pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
-                              pt_trainer_kind_t kind, pt_trainer_t *out);
+                              pt_trainer_t *out);
 /* The same in two parts. Between them the run is known to be possible, no memory is placed, and a caller may
  * open its files; on failure of the second everything is undone as well. */
 pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
-                               pt_trainer_kind_t kind, pt_trainer_t *out);
-pt_status_t pt_trainer_place(pt_trainer_t *trainer, pt_trainer_kind_t kind);
+                               pt_trainer_t *out);
+pt_status_t pt_trainer_place(pt_trainer_t *trainer);
 void pt_trainer_destroy(pt_trainer_t *trainer);
 
 typedef struct pt_step_result {
