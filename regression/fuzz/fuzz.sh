@@ -61,6 +61,7 @@ dictionary() { # NAME
     fault) grep -ohE '"[a-z.]{2,20}"' "$top/src/base/fault.c" "$top/src/base/fault.def" ;;
     corpus) printf '"%s"\n' '\\n' '\\t' '\\x00' '\\\\' ;;
     metrics) printf '"%s"\n' '{\"step\":' '\x0a' '\x00' '1e400' '-1' ;;
+    status) grep -ohE '"[A-Za-z0-9_]{2,40}"' "$top/src/cmd/status.c" | sed 's/^"\(.*\)"$/"\\"\1\\""/' ;;
     lock) printf '"%s"\n' "$(hostname)" ' 1\x0a' 4294967296 ;;
     esac | sort -u
 }
