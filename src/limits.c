@@ -65,6 +65,20 @@ bool limits_take(void)
     return take_stack();
 }
 
+/* At its hard limit a process is killed, and `ulimit -t` sets the other to the same. */
+void limits_take_cpu_time(void)
+{
+    const rlim_t longest = 300;
+    struct rlimit cpu;
+
+    if (getrlimit(RLIMIT_CPU, &cpu) != 0 || cpu.rlim_max == RLIM_INFINITY ||
+        cpu.rlim_cur < cpu.rlim_max)
+        return;
+    rlim_t left = cpu.rlim_max / 10 + 1;
+    cpu.rlim_cur = cpu.rlim_max - (left < longest ? left : longest);
+    (void)setrlimit(RLIMIT_CPU, &cpu);
+}
+
 /* One of the few mutable globals: a library that gives up at its start ends the process. */
 static bool mpi_is_starting;
 

@@ -11,6 +11,9 @@
  * ending the process. Called before the constructors of the libraries, of which some need more stack than a
  * process may have. False, with a message: the stack is too small, leave. */
 bool limits_take(void);
+/* Has SIGXCPU come before the end of the CPU time (`ulimit -t`), early enough for a save: by a tenth of that time, 5
+ * minutes at most. */
+void limits_take_cpu_time(void);
 /* Around the start of MPI, which crashes, tries for ever, or ends the process where limits are low:
  * refuses what cannot work, and has a process that ends there say which limits it has. Of the ranks of
  * a host only the first speaks. Fails: MEMORY, CONFIG (common). */

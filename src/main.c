@@ -48,8 +48,10 @@ static void enter(int argc, char **argv, char **environment)
     (void)environment;
     if (!limits_take())
         _exit(pt_status_exit_code(PT_CONFIG));
-    if (argc > 1 && strcmp(argv[1], "train") == 0)
+    if (argc > 1 && strcmp(argv[1], "train") == 0) {
+        limits_take_cpu_time();
         pt_stop_hold();
+    }
     hangup_is_ignored =
         sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
 }

@@ -50,6 +50,15 @@ rm -rf run
 tap_ok "file size: progress of a run" within -f 30000 appending train $base
 rm -rf run
 
+# ---- CPU time: asked to stop before the end that kills ----
+# shellcheck disable=SC2086
+{
+    tap_fails "CPU time: 75" 75 within -t 4 train 2 $base train.steps=1000000 train.decay_steps=100
+    tap_ok "CPU time: one warning at most" test "$(grep -c ' warning: ' err)" -le 1
+    tap_ok "CPU time: says why" grep -q '^  "message": "stopped by SIGXCPU' run/status.json
+}
+rm -rf run
+
 # ---- Addresses and data: OpenBLAS would ask for its buffers for ever, MPI and OpenMP crash ----
 # From what the loader needs for the libraries to what a run needs; a value that a message names does.
 answers() { # NAME COMMAND...: 0, or 3 and one message with a limit
