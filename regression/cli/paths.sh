@@ -44,6 +44,13 @@ tap_ok "a byte order mark and CRLF in the file" train dos.ini run.dir=dos
 iconv -f UTF-8 -t UTF-16 home/c.ini >wide.ini
 tap_fails "UTF-16 is refused" 2 train wide.ini run.dir=wide
 tap_ok "... in words" grep -q 'UTF-16: save it as UTF-8' err
+plan() { "$PENTA" plan "$@" >out 2>err; }
+for text in '' '\n ; lr = 1\n# x' '\xef\xbb\xbf'; do
+    # shellcheck disable=SC2059 # the format is the text
+    printf "$text" >nothing.ini
+    tap_ok "a file without an option: '$text'" plan nothing.ini
+    tap_ok "... is warned of" grep -q 'warning: configuration file nothing.ini: no option stands in it' err
+done
 # ---- Pipes: whoever writes into them may take time ----
 tap_ok "a pipe of the shell" train <(echo "[train]"; sleep 0.2; echo seed = 7) data.path=home/text run.dir=piped
 tap_fails "... silently" 1 grep -q waiting err

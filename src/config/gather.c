@@ -32,10 +32,21 @@ static const char *home_directory(void)
                                                                              : "";
 }
 
+/* A file that was cut to nothing, say, would train the defaults. */
+static bool config_says_nothing(const char *text)
+{
+    text += strspn(text, "\xef\xbb\xbf \t\r\n");
+    while (*text == '#' || *text == ';') {
+        text += strcspn(text, "\n");
+        text += strspn(text, " \t\r\n");
+    }
+    return *text == '\0';
+}
+
 static pt_status_t add_file(pt_string_t *out, const char *written)
 {
     size_t length;
-    char *text, *mark, path[PT_CONFIG_TEXT];
+    char *text, *mark, path[PT_CONFIG_TEXT], shown[PT_SHOWN];
     int line = 1;
 
     PT_TRY(pt_expand_path(written, "configuration file", home_directory(), path));
@@ -53,6 +64,9 @@ static pt_status_t add_file(pt_string_t *out, const char *written)
         return PT_FAIL_COMMON(PT_CONFIG, "%s:%d: byte 0x01: not a text file?", path,
                               line);
     }
+    if (config_says_nothing(text))
+        pt_log_root(PT_LOG_WARN, "configuration file %s: no option stands in it",
+                    pt_show(path, shown, sizeof shown));
     pt_string_add(out, "%chome %s\n", PT_MARK, home_directory());
     pt_string_add(out, "%cfile %s\n", PT_MARK, path);
     pt_string_add_bytes(out, text, length);
