@@ -142,7 +142,7 @@ static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer, int64_t 
     PT_TRY(pt_checkpoint_inject("checkpoint.rename", writer->partial));
     PT_TRY(pt_file_rename(writer->partial, writer->path));
     if (writer->record && pt_published_write(writer->record, step) != PT_OK)
-        pt_error_warn("the checkpoint is published, but not on record");
+        pt_error_warn_seldom("the checkpoint is published, but not on record");
     return pt_checkpoint_inject("checkpoint.renamed", writer->path);
 }
 

@@ -63,8 +63,10 @@ pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t
 
 static void remove_file(const char *path)
 {
-    if (unlink(path) != 0 && errno != ENOENT)
-        pt_log_all(PT_LOG_WARN, "%s: cannot be removed: %s", path, strerror(errno));
+    if (unlink(path) == 0 || errno == ENOENT)
+        return;
+    (void)PT_FAIL_OS(PT_IO, errno, "%s: cannot be removed: %m", path);
+    pt_error_warn_seldom("an old checkpoint stays");
 }
 
 typedef struct retained {
@@ -127,7 +129,7 @@ static bool counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
     pt_checkpoint_content_free(&content);
     pt_error_clear();
     if (why[0] && set_aside(entry->path, why) != PT_OK)
-        pt_error_warn("a checkpoint that is not this run's stays");
+        pt_error_warn_seldom("a checkpoint that is not this run's stays");
     return status == PT_OK && !why[0];
 }
 
@@ -158,7 +160,7 @@ void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
 
     if (pt_checkpoint_scan(directory, ".h5.partial", &partial, &partials) != PT_OK ||
         pt_checkpoint_list(directory, &published, &count) != PT_OK)
-        pt_error_warn("old checkpoints stay");
+        pt_error_warn_seldom("old checkpoints stay");
     for (int i = 0; i < partials; i++)
         remove_file(partial[i].path);
     retained_t own = count > keep ? own_data(directory, step) : (retained_t){-1, 0};

@@ -229,6 +229,31 @@ static void test_print(void)
            "nothing to print without an error");
 }
 
+static void warn_ten_times(void)
+{
+    for (int i = 1; i <= 10; i++) {
+        (void)PT_FAIL(PT_IO, "failure %d.", i);
+        pt_error_warn_seldom("stays");
+        (void)PT_FAIL(PT_IO, "other %d.", i);
+        pt_error_warn_seldom("goes");
+    }
+}
+
+static void test_seldom(void)
+{
+    const char *lines = captured(warn_ten_times);
+    int count = 0;
+
+    for (const char *at = lines; (at = strstr(at, "warning: stays: failure ")); at++)
+        count++;
+    tap_ok(count == 4 && strstr(lines, "failure 1.") && strstr(lines, "failure 2.") &&
+               strstr(lines, "failure 4.") && strstr(lines, "failure 8."),
+           "what fails again and again is told the first, second, fourth … time");
+    tap_ok(strstr(lines, "goes: other 8.") && !strstr(lines, "other 9."),
+           "each prefix by itself");
+    tap_ok(pt_error_last()->status == PT_OK, "and the record is cleared each time");
+}
+
 static void two_lines(void)
 {
     pt_log_all(PT_LOG_INFO, "loss %.2f", 1.5);
@@ -291,6 +316,7 @@ int main(void)
     test_system();
     test_threads();
     test_print();
+    test_seldom();
     test_log();
     test_clock();
     return tap_done();

@@ -155,3 +155,20 @@ void pt_error_warn(const char *prefix)
     }
     pt_error_clear();
 }
+
+void pt_error_warn_seldom(const char *prefix)
+{
+    enum { PREFIXES = 16 };
+    static struct {
+        const char *prefix;
+        int64_t times;
+    } told[PREFIXES];
+    int i = 0;
+
+    while (i < PREFIXES - 1 && told[i].prefix && told[i].prefix != prefix)
+        i++;
+    told[i].prefix = prefix;
+    if (pt_log_is_due(++told[i].times))
+        pt_error_warn(prefix);
+    pt_error_clear();
+}

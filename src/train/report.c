@@ -175,7 +175,7 @@ static void add_metrics(run_t *run, json_t *line)
                         "metrics.jsonl can be written again, after %lld lines",
                         (long long)run->metrics_failures);
         run->metrics_failures = 0;
-    } else if (is_worth_a_warning(++run->metrics_failures)) {
+    } else if (pt_log_is_due(++run->metrics_failures)) {
         snprintf(prefix, sizeof prefix,
                  "training goes on, lines that wait to be written: %lld",
                  (long long)run->metrics_failures);

@@ -111,12 +111,6 @@ pt_status_t save_or_give_up(run_t *run);
  * checkpoint.max_failures of them in a row end the run, once trying again as for the last save was in vain. Collective. */
 pt_status_t save_if_due(run_t *run, bool wanted);
 
-/* Of failures that repeat: the 1st, 2nd, 4th, 8th … is worth a warning. */
-static inline bool is_worth_a_warning(int64_t count)
-{
-    return (count & (count - 1)) == 0;
-}
-
 /* Seconds of run.time_limit that are held back for a save: half as much again as the longest of the last ones, else as
  * a slow disk would take, but no more than a tenth of the limit. */
 double save_time_reserve(const run_t *run, double limit_sec);

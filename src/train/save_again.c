@@ -74,7 +74,7 @@ static pt_status_t try_again(run_t *run)
     for (int64_t failed = 1;; failed++) {
         bool again;
         w.hopeless = save_is_hopeless(); /* a full disk may turn into a quota */
-        if (!w.hopeless && is_worth_a_warning(failed))
+        if (!w.hopeless && pt_log_is_due(failed))
             pt_log_root(PT_LOG_WARN,
                         "a save that counts failed, it is tried again for up to %s: %s",
                         pt_text_duration(w.deadline - pt_clock_sec(), left, sizeof left),

@@ -147,7 +147,7 @@ pt_status_t save_if_due(run_t *run, bool wanted)
     snprintf(prefix, sizeof prefix,
              "checkpoint failed, training goes on (%lld in a row)",
              (long long)run->failures);
-    if (is_worth_a_warning(run->failures))
+    if (pt_log_is_due(run->failures))
         pt_error_warn(prefix);
     else
         pt_error_clear();

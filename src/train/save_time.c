@@ -62,5 +62,5 @@ void save_time_add(run_t *run, double sec)
     json_t *object =
         json_pack("{s:f, s:o}", "state_bytes", state_bytes(run), "save_sec", list);
     if (pt_rundir_write_json(run->dir, "timing.json", object) != PT_OK)
-        pt_error_warn("the next start does not know how long a save takes");
+        pt_error_warn_seldom("the next start does not know how long a save takes");
 }

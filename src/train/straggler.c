@@ -37,7 +37,7 @@ void straggler_note(straggler_t *s, const pt_step_result_t *step)
     s->last_work_sec = step->step_sec - step->comm_sec;
     s->last_step_sec = step->step_sec;
     if (s->slow) { /* the others have heard of it with this step */
-        if (is_worth_a_warning(s->windows))
+        if (pt_log_is_due(s->windows))
             straggler_warn(s, step->slow_ranks);
         *s = (straggler_t){.windows = s->windows,
                            .last_work_sec = s->last_work_sec,

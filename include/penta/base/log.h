@@ -7,13 +7,14 @@
  * training lines go to stdout by src/cmd and src/train only.
  *
  * Mutable globals of Penta, all of them: the log context (level, rank, host, where), the error
- * record of status.h, the seal and the byte count of alloc, the list of injected failures, how
+ * record of status.h, how often a warning was due, the seal and the byte count of alloc, the list of injected failures, how
  * comm waits (src/comm/wait.c), the watchdog's records and thread (src/comm/watch*.c), and the stop flag of train. */
 #ifndef PENTA_LOG_H
 #define PENTA_LOG_H
 
 #include "penta/base/where.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum pt_log_level {
     PT_LOG_ERROR,
@@ -32,6 +33,12 @@ const pt_where_t *pt_log_where(void); /* never NULL */
 int pt_log_rank(void);
 int pt_log_size(void);
 const char *pt_log_host(void);
+
+/* Of what repeats: the first, second, fourth, eighth … time is worth a line. */
+static inline bool pt_log_is_due(int64_t count)
+{
+    return (count & (count - 1)) == 0;
+}
 
 /* Rank 0 only. */
 void pt_log_root(pt_log_level_t level, const char *format, ...)

@@ -64,6 +64,9 @@ bool pt_error_is_fatal(void);
 void pt_error_print(void);
 /* Prints "PREFIX: text" as a warning and clears the record: the caller recovered. */
 void pt_error_warn(const char *prefix);
+/* The same for what may fail again and again: only the first, second, fourth, eighth … of one prefix, a string that
+ * lasts, is printed. Main thread only. */
+void pt_error_warn_seldom(const char *prefix);
 
 #define PT_FAIL(status_, ...)        PT_FAIL_OS(status_, 0, __VA_ARGS__)
 #define PT_FAIL_COMMON(status_, ...) PT_FAIL_COMMON_OS(status_, 0, __VA_ARGS__)
