@@ -178,7 +178,8 @@ static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_byt
     }
 }
 
-static void measure(const pt_arch_t *arch, int64_t bytes[2])
+/* Work and staging of a ring of three pieces, sent in bf16; elements of the largest bucket. */
+static void measure(const pt_arch_t *arch, int64_t bytes[2], int64_t *largest)
 {
     pt_units_options_t options = {
         .overlap = true, .in_flight = 3, .wire_dtype = PT_BF16};
@@ -187,6 +188,10 @@ static void measure(const pt_arch_t *arch, int64_t bytes[2])
     open_rig(arch, options, false);
     bytes[0] = rig.arena[2].peak;
     bytes[1] = pt_engine_staging_peak(ranks.engine);
+    *largest = 0;
+    for (int b = 0; b < pt_units_buckets(rig.units); b++)
+        if (pt_bucket_elements(rig.units, b) > *largest)
+            *largest = pt_bucket_elements(rig.units, b);
     close_rig();
     ranks_close_engine();
 }
@@ -194,12 +199,18 @@ static void measure(const pt_arch_t *arch, int64_t bytes[2])
 static void test_memory(void)
 {
     pt_arch_t arch = small;
-    int64_t less[2], more[2];
+    int64_t less[2], more[2], largest, share;
 
+    measure(&arch, less, &largest);
+    share = (largest + ranks.size - 1) / ranks.size;
+    share = (share + PT_SHARD_ALIGN - 1) / PT_SHARD_ALIGN * PT_SHARD_ALIGN;
+    /* A piece of a share for each rank, as it comes and as it is sent, of two bytes an element. */
+    tap_all(less[0] == (ranks.size > 1 ? 3 * ranks.size * share * 2 * 2 : 0),
+            "a small model needs %lld bytes of work", (long long)less[0]);
     arch.vocab = 32768, arch.hidden = 96;
-    measure(&arch, less);
+    measure(&arch, less, &largest);
     arch.vocab *= 8;
-    measure(&arch, more);
+    measure(&arch, more, &largest);
     tap_all(less[0] == more[0] && less[1] == more[1] &&
                 (less[1] > 0) == (ranks.size > 1),
             "%lld bytes of work and %lld of staging, also for a unit 8 times as large",

@@ -121,10 +121,11 @@ void pt_units_destroy(pt_units_t *units)
     pt_free(units);
 }
 
-/* Of a piece to each replica: never more than what all buckets together come to. */
-static int64_t peer_bytes(int64_t elements, int replicas, pt_dtype_t dtype)
+/* Bytes of a piece to each replica: no more than a share of the largest bucket, so that a small model has a small
+ * ring. */
+static int64_t peer_bytes(int64_t largest, int replicas, pt_dtype_t dtype)
 {
-    int64_t share = (elements + replicas - 1) / replicas;
+    int64_t share = (largest + replicas - 1) / replicas;
     int64_t bytes = pt_round_up(share, PT_SHARD_ALIGN) * (int64_t)pt_dtype_size(dtype);
     int64_t most = pt_ring_peer_bytes(replicas);
     return bytes < most ? bytes : most;
@@ -140,18 +141,18 @@ static pt_status_t layout_rings(pt_units_t *units, bool expert,
     pt_dtype_t wire = units->options.wire_dtype;
     pt_ring_options_t ring = {.slots = units->options.in_flight};
     int replicas = pt_comm_size(sums);
-    int64_t elements = 0;
+    int64_t largest = 0;
     for (int b = 0; b < units->buckets; b++)
-        if (units->bucket[b].expert == expert)
-            elements += units->bucket[b].elements;
-    if (replicas == 1 || elements == 0)
+        if (units->bucket[b].expert == expert && units->bucket[b].elements > largest)
+            largest = units->bucket[b].elements;
+    if (replicas == 1 || largest == 0)
         return PT_OK;
-    ring.peer_bytes = peer_bytes(elements, replicas,
+    ring.peer_bytes = peer_bytes(largest, replicas,
                                  pt_dtype_accumulator(units->options.weight_dtype));
     PT_TRY(pt_comm_layout_ring(gathers, &ring, communication));
     if (units->options.weights_only)
         return PT_OK;
-    ring.peer_bytes = peer_bytes(elements, replicas, wire);
+    ring.peer_bytes = peer_bytes(largest, replicas, wire);
     ring.sums = true;
     ring.narrows = wire != units->options.grad_dtype;
     return pt_comm_layout_ring(sums, &ring, communication);
