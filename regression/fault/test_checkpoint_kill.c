@@ -79,7 +79,7 @@ static void write_pid(int rank)
 static int run_victim(int argc, char **argv, int64_t first, int64_t last)
 {
     MPI_Comm comm = MPI_COMM_WORLD;
-    pt_engine_options_t options = {.gpu_direct = "off"};
+    pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_where_t where = PT_WHERE_INIT;
     pt_status_t status = PT_OK;
     pt_engine_t *engine;
@@ -271,7 +271,7 @@ static void test_moments(pt_comm_t *world, const char *self, int rounds)
 int main(int argc, char **argv)
 {
     const char *level = getenv("PENTA_TEST_LEVEL");
-    pt_engine_options_t options = {.gpu_direct = "off"};
+    pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_engine_t *engine;
     pt_wire_t *wire;
 

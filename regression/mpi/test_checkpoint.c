@@ -396,7 +396,7 @@ static void test_directory(void)
 int main(int argc, char **argv)
 {
     MPI_Comm comm = MPI_COMM_WORLD;
-    pt_engine_options_t options = {.gpu_direct = "off"};
+    pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_wire_t *wire;
     pt_engine_t *engine;
     int rank, size, status;

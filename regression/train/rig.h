@@ -57,7 +57,7 @@ typedef struct rig_data {
 __attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 {
     const char *backend = getenv("PENTA_TEST_BACKEND"), *isa = getenv("PENTA_TEST_ISA");
-    pt_machine_options_t options = {.gpu_direct = "auto", .threads = 1, .seed = 7};
+    pt_machine_options_t options = {.threads = 1, .seed = 7};
 
     snprintf(options.device, sizeof options.device, "%s", backend ? backend : "cpu");
     snprintf(options.isa, sizeof options.isa, "%s", isa ? isa : "auto");

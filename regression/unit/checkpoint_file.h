@@ -32,7 +32,7 @@ static double small_value(int i, int64_t k)
 static pt_engine_t *small_engine(void)
 {
     static pt_wire_t *wire;
-    pt_engine_options_t options = {.gpu_direct = "off"};
+    pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_engine_t *engine = NULL;
 
     if (pt_wire_open_serial(&wire) == PT_OK)

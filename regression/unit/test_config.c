@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option table, its parser and its printer. */
 #include "penta/base/alloc.h"
+#include "penta/comm/comm.h"
 #include "penta/config/config.h"
 #include "regression/tap.h"
 
@@ -179,6 +180,13 @@ static void check_enums(void)
         {"checkpoint.verify", "none", PT_VERIFY_NONE},
         {"checkpoint.verify", "digest", PT_VERIFY_DIGEST},
         {"checkpoint.verify", "full", PT_VERIFY_FULL},
+        {"run.device", "auto", PT_DEVICE_AUTO},
+        {"run.device", "cpu", PT_DEVICE_CPU},
+        {"run.device", "cuda", PT_DEVICE_CUDA},
+        {"run.device", "shadow", PT_DEVICE_SHADOW},
+        {"comm.gpu_direct", "auto", PT_GPU_DIRECT_AUTO},
+        {"comm.gpu_direct", "on", PT_GPU_DIRECT_ON},
+        {"comm.gpu_direct", "off", PT_GPU_DIRECT_OFF},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

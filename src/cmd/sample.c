@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 /* ---- checkpoint -------------------------------------------------------------------------- */
 
@@ -46,13 +45,14 @@ static pt_status_t open_newest(opening_t *opening)
 
 static pt_status_t open_generator(opening_t *opening)
 {
-    const char *resume = opening->config->checkpoint.resume;
+    pt_start_t start = pt_config_start(opening->config);
 
     PT_CHECK_COMMON(
-        strcmp(resume, "none") != 0, PT_CONFIG,
+        start != PT_START_AFRESH, PT_CONFIG,
         "checkpoint.resume=none: sampling needs a checkpoint: auto or FILE");
-    return strcmp(resume, "auto") == 0 ? open_newest(opening)
-                                       : open_file(resume, opening);
+    return start == PT_START_NEWEST
+               ? open_newest(opening)
+               : open_file(opening->config->checkpoint.resume, opening);
 }
 
 /* ---- command ----------------------------------------------------------------------------- */

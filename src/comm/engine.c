@@ -5,7 +5,6 @@
 #include "src/comm/private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { MAX_REQUESTS = 4096 };
 
@@ -165,17 +164,12 @@ void *pt_comm_mpi(const pt_comm_t *comm)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static pt_status_t choose_path(pt_engine_t *engine, const char *gpu_direct)
+static pt_status_t choose_path(pt_engine_t *engine, pt_gpu_direct_t gpu_direct)
 {
-    const char *wish = gpu_direct ? gpu_direct : "auto";
-
-    PT_CHECK_COMMON(strcmp(wish, "auto") == 0 || strcmp(wish, "on") == 0 ||
-                        strcmp(wish, "off") == 0,
-                    PT_CONFIG, "comm.gpu_direct is '%s': must be auto, on or off", wish);
     engine->direct =
         engine->device && engine->device->ops->device_memory_is_host_memory;
     PT_CHECK_COMMON(
-        !engine->device || engine->direct || strcmp(wish, "on") != 0, PT_CONFIG,
+        !engine->device || engine->direct || gpu_direct != PT_GPU_DIRECT_ON, PT_CONFIG,
         "comm.gpu_direct=on, but MPI cannot be handed the memory of device %s "
         "here: set comm.gpu_direct=auto",
         engine->device->ops->name);

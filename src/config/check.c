@@ -346,6 +346,15 @@ static pt_status_t check_data(const pt_config_t *config)
     return check_weights(config);
 }
 
+pt_start_t pt_config_start(const pt_config_t *config)
+{
+    const char *resume = config->checkpoint.resume;
+
+    return strcmp(resume, "auto") == 0   ? PT_START_NEWEST
+           : strcmp(resume, "none") == 0 ? PT_START_AFRESH
+                                         : PT_START_FILE;
+}
+
 static pt_status_t check_run(const pt_config_t *config)
 {
     const char *resume = config->checkpoint.resume;
@@ -355,8 +364,7 @@ static pt_status_t check_run(const pt_config_t *config)
     if (!resume[0])
         return FAIL("%s: auto, none or the name of a checkpoint",
                     CITE(0, checkpoint, resume));
-    if (strcmp(resume, "auto") != 0 && strcmp(resume, "none") != 0 &&
-        !strpbrk(resume, "/.") &&
+    if (pt_config_start(config) == PT_START_FILE && !strpbrk(resume, "/.") &&
         pt_nearest_word("auto|none", resume, nearest, sizeof nearest))
         return FAIL("%s: maybe: %s? (a file of that name: ./%.40s)",
                     CITE(0, checkpoint, resume), nearest, resume);

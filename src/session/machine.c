@@ -8,13 +8,13 @@
 
 pt_machine_options_t pt_machine_options(const pt_config_t *config, bool dry)
 {
-    pt_machine_options_t o = {.device = "dry", .threads = (int)config->run.threads};
+    pt_machine_options_t o = {.device = "dry",
+                              .gpu_direct = (pt_gpu_direct_t)config->comm.gpu_direct,
+                              .threads = (int)config->run.threads};
 
     if (!dry)
         pt_config_value(config, PT_OPTION_run_device, o.device, sizeof o.device);
     pt_config_value(config, PT_OPTION_run_isa, o.isa, sizeof o.isa);
-    pt_config_value(config, PT_OPTION_comm_gpu_direct, o.gpu_direct,
-                    sizeof o.gpu_direct);
     o.seed = (uint64_t)config->train.seed + (uint64_t)pt_log_rank();
     return o;
 }

@@ -4,15 +4,12 @@
 
 #include <string.h>
 
-/* Does the device of the run need staging? A plan alone knows it by name only: this machine may lack it. */
+/* Does the device of the run need staging? A plan alone knows it by its option only: this machine may lack it. */
 static bool plan_needs_staging(const pt_config_t *config, const pt_device_t *device)
 {
-    char name[32];
-
     if (device)
         return !device->ops->device_memory_is_host_memory;
-    pt_config_value(config, PT_OPTION_run_device, name, sizeof name);
-    return strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0;
+    return config->run.device != PT_DEVICE_AUTO && config->run.device != PT_DEVICE_CPU;
 }
 
 static void plan_subtract(pt_ledger_t *ledger, const pt_ledger_t *before)

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 const char *published_path(const run_t *run, char *buffer, size_t size)
@@ -33,7 +32,7 @@ pt_status_t published_check(const run_t *run)
     const char *dir = run->config->run.dir;
     int64_t found = run->found_step;
     int64_t known = newest_known(run, published_path(run, path, sizeof path));
-    if (found >= known || strcmp(run->config->checkpoint.resume, "auto") != 0)
+    if (found >= known || pt_config_start(run->config) != PT_START_NEWEST)
         return PT_OK;
     PT_CHECK(
         found >= 0, PT_IO,
@@ -53,7 +52,7 @@ pt_status_t published_check(const run_t *run)
 pt_status_t published_begin(const run_t *run)
 {
     char path[PT_CONFIG_TEXT + 16];
-    bool afresh = strcmp(run->config->checkpoint.resume, "none") == 0;
+    bool afresh = pt_config_start(run->config) == PT_START_AFRESH;
     PT_CHECK_OS(!afresh || unlink(published_path(run, path, sizeof path)) == 0 ||
                     errno == ENOENT,
                 PT_IO, errno, "%s: cannot be removed: %m", path);

@@ -2,7 +2,6 @@
 #include "src/train/private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct loading {
     pt_trainer_t *trainer;
@@ -32,11 +31,12 @@ static pt_status_t check_newest(const pt_trainer_t *t,
 pt_status_t pt_train_resume(pt_trainer_t *t, const char *directory, pt_resumed_t *out)
 {
     const char *resume = t->config->checkpoint.resume;
-    bool newest = strcmp(resume, "auto") == 0;
+    pt_start_t start = pt_config_start(t->config);
+    bool newest = start == PT_START_NEWEST;
     loading_t loading = {t, &out->loss};
     pt_checkpoint_entry_t found;
     *out = (pt_resumed_t){.loss = 0};
-    if (!newest && strcmp(resume, "none") != 0) {
+    if (start == PT_START_FILE) {
         PT_TRY(pt_train_load(t, resume, &out->loss));
         snprintf(out->path, sizeof out->path, "%s", resume);
     }

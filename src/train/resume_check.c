@@ -2,7 +2,6 @@
 #include "src/train/private.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static pt_status_t check_same_text(const pt_trainer_t *t,
                                    const pt_checkpoint_header_t *header,
@@ -68,15 +67,15 @@ static pt_status_t look(const pt_trainer_t *t)
     const char *resume = t->config->checkpoint.resume;
     pt_wire_t *wire = NULL;
     pt_engine_t *engine = NULL;
-    pt_engine_options_t options = {.gpu_direct = "auto"};
+    pt_engine_options_t options = {.device = NULL};
     pt_status_t status;
-    if (strcmp(resume, "none") == 0)
+    pt_start_t start = pt_config_start(t->config);
+    if (start == PT_START_AFRESH)
         return PT_OK;
     PT_TRY(pt_wire_open_serial(&wire));
     PT_TRY_GOTO(close, pt_engine_create(wire, &options, &engine));
     view_t view = {t, pt_engine_world(engine)};
-    status =
-        strcmp(resume, "auto") == 0 ? look_at_newest(&view) : look_at(resume, &view);
+    status = start == PT_START_NEWEST ? look_at_newest(&view) : look_at(resume, &view);
     pt_engine_destroy(engine);
 close:
     pt_wire_close(wire);

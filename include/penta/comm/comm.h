@@ -45,10 +45,17 @@ typedef struct pt_wire pt_wire_t; /* src/comm/wire.h */
 
 /* ---- set-up ------------------------------------------------------------------------------- */
 
+/* Is device memory handed to MPI? In the order of comm.gpu_direct. */
+typedef enum pt_gpu_direct {
+    PT_GPU_DIRECT_AUTO,
+    PT_GPU_DIRECT_ON,
+    PT_GPU_DIRECT_OFF
+} pt_gpu_direct_t;
+
 typedef struct pt_engine_options {
-    pt_device_t *device;    /* borrowed; NULL: host tensors only */
-    const char *gpu_direct; /* auto | on | off */
-    int max_requests;       /* in flight at once; 0: default */
+    pt_device_t *device; /* borrowed; NULL: host tensors only */
+    pt_gpu_direct_t gpu_direct;
+    int max_requests; /* in flight at once; 0: default */
     uint64_t chaos; /* tests: non-zero makes readiness random, seeded with it and rank */
 } pt_engine_options_t;
 

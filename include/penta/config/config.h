@@ -79,6 +79,12 @@ typedef enum pt_format {
     PT_FORMAT_U16,
     PT_FORMAT_U32
 } pt_format_t;
+typedef enum pt_device_choice {
+    PT_DEVICE_AUTO,
+    PT_DEVICE_CPU,
+    PT_DEVICE_CUDA,
+    PT_DEVICE_SHADOW
+} pt_device_choice_t;
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
 typedef enum pt_option_type {
@@ -172,6 +178,9 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
 pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
                                   const char *path);
 
+/* checkpoint.resume. */
+typedef enum pt_start { PT_START_NEWEST, PT_START_AFRESH, PT_START_FILE } pt_start_t;
+pt_start_t pt_config_start(const pt_config_t *config);
 /* Recompute choice: every = 0 none, -1 selective, K >= 1: one in K layers kept. */
 pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
 /* train.loss_scale: a power of two; 0: dynamic. Fails: CONFIG. */

@@ -22,8 +22,8 @@
 /* ---- machine -------------------------------------------------------------------------------- */
 
 typedef struct pt_machine_options {
-    char device[32], isa[32],
-        gpu_direct[32]; /* as run.device, run.isa, comm.gpu_direct */
+    char device[32], isa[32]; /* as run.device, run.isa */
+    pt_gpu_direct_t gpu_direct;
     int threads;
     uint64_t seed; /* of what the device does at random */
     int units;     /* of the parameter table, at most */
