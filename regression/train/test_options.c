@@ -22,6 +22,7 @@ static const struct {
     {"parallel.recompute", {"selective", "full", "every:2", "every:3"}},
     {"parallel.unit_mib", {"1", "1048576"}},
     {"parallel.overlap", {"false"}},
+    {"train.wsd_decay", {"3"}},
     {"train.steps", {"9 run.stop_step=5", "1000000 run.stop_step=5"}},
     {"data.validation", {"a=corpus.txt", "a=corpus.txt,b=corpus.txt run.eval_every=2"}},
     {"data.validation_mask", {"- data.validation=a=corpus.txt run.eval_every=1"}},
@@ -85,7 +86,8 @@ static void test_table(void)
         char key[128];
 
         snprintf(key, sizeof key, "%s.%s", row->section, row->key);
-        if (row->effect == PT_EFFECT_BITS && !is_known(key))
+        if (pt_option_effect((pt_option_id_t)i, config) == PT_EFFECT_BITS &&
+            !is_known(key))
             tap_ok(0, "%s has effect bits: give it values in this test", key);
     }
     for (int i = 0; i < (int)SINGLE; i++) {
@@ -158,6 +160,38 @@ static void test_walk(void)
     tap_all(other.good && !equal(&base, &other), "another learning rate is seen");
 }
 
+/* Options that change no bit of this configuration, though they do of others. */
+#define NARROW "train.precision=bf16 train.grad_dtype=bf16 train.decay=constant "
+
+static void test_depends(void)
+{
+    static const struct {
+        const char *setting;
+        pt_option_id_t option;
+    } cases[] = {{"parallel.reduce_dtype=bf16", PT_OPTION_parallel_reduce_dtype},
+                 {"train.min_lr=0.001", PT_OPTION_train_min_lr}};
+    outcome_t base, other;
+    char settings[256];
+
+    for (int narrow = 0; narrow < 2; narrow++) {
+        pt_config_t *config = tt_config(MODEL, narrow ? NARROW : "");
+
+        launch(narrow ? NARROW : "", &base);
+        for (int i = 0; i < 2; i++) {
+            bool same = narrow || (i == 0 && tt.size == 1); /* one rank sends nothing */
+            pt_effect_t effect = pt_option_effect(cases[i].option, config);
+
+            snprintf(settings, sizeof settings, "%s%s", narrow ? NARROW : "",
+                     cases[i].setting);
+            launch(settings, &other);
+            tap_all(other.good && equal(&base, &other) == same &&
+                        (effect == PT_EFFECT_BITS) == (narrow == 1),
+                    "%s changes %s", settings, same ? "no bit" : "bits");
+        }
+        pt_free(config);
+    }
+}
+
 /* Mixes of what the passes and the reduction may choose, drawn anew for each model. */
 static void test_mixes(const char *name, const char *model)
 {
@@ -228,6 +262,7 @@ int main(int argc, char **argv)
     tt_write_corpus("corpus.txt", 20000);
     test_table();
     test_walk();
+    test_depends();
     test_mixes("llama", TT_LLAMA "train.micro_batch=1 train.precision=fp64 ");
     test_mixes("gpt2", TT_GPT2 "train.micro_batch=1 train.precision=fp32 ");
     test_mixes("qwen", TT_QWEN "train.micro_batch=2 train.global_batch=7 ");

@@ -293,7 +293,7 @@ free_all:
 }
 
 /* Names of files and what only a fresh start reads. */
-static bool is_told(const pt_option_t *row)
+static bool is_told(const pt_config_t *config, const pt_option_t *row)
 {
     switch ((int)pt_option_id(row)) {
     case ID(model, preset):
@@ -302,7 +302,9 @@ static bool is_told(const pt_option_t *row)
     case ID(data, mask):
     case ID(train, init_from):
     case ID(checkpoint, resume): return false;
-    default: return row->effect == PT_EFFECT_RESULT && row->resume == PT_RESUME_FREE;
+    default:
+        return row->resume == PT_RESUME_FREE &&
+               pt_option_effect(pt_option_id(row), config) == PT_EFFECT_RESULT;
     }
 }
 
@@ -318,7 +320,7 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
         const pt_option_t *row = pt_option((pt_option_id_t)i);
         char now[PT_CITED], then[PT_CITED], shown[2][PT_SHOWN];
 
-        if (!is_told(row) || is_same(config, archive.then, row) ||
+        if (!is_told(config, row) || is_same(config, archive.then, row) ||
             strcmp(config->origin[i], "derived") == 0)
             continue;
         pt_config_value(config, (pt_option_id_t)i, now, sizeof now);

@@ -97,7 +97,8 @@ typedef enum pt_option_type {
 typedef enum pt_effect {
     PT_EFFECT_BITS,
     PT_EFFECT_ROUNDING,
-    PT_EFFECT_RESULT
+    PT_EFFECT_RESULT,
+    PT_EFFECT_DEPENDS /* in the table only: ask pt_option_effect */
 } pt_effect_t;
 typedef enum pt_on_resume { PT_RESUME_FIXED, PT_RESUME_FREE } pt_on_resume_t;
 
@@ -117,6 +118,8 @@ typedef struct pt_option {
 } pt_option_t;
 
 const pt_option_t *pt_option(pt_option_id_t id);
+/* What another value of the option may change in a run that is otherwise like `config` (finished). Never DEPENDS. */
+pt_effect_t pt_option_effect(pt_option_id_t id, const pt_config_t *config);
 /* NULL when unknown. */
 const pt_option_t *pt_option_find(const char *section, const char *key);
 const char *pt_section_help(const char *section);
