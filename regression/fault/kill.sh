@@ -1,14 +1,13 @@
 # TEST timeout=560,3600
 # Runs that are killed, stopped or refused by their disk: the next start goes on from the newest
 # published file, the result has the bits of an undisturbed run, and nothing hangs.
-# PENTA_TEST_LEVEL=long kills 200 times instead of 20, a quarter of them on a disk that is full.
+# PENTA_TEST_LEVEL=long kills 200 times instead of 20, KILLS=60 as often as it says, a quarter of them on a disk that is full.
 # SPDX-License-Identifier: Apache-2.0
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 work=$PWD
 ulimit -c 0
-kills=20
-[ "$PENTA_TEST_LEVEL" != long ] || kills=200
+if [ "$PENTA_TEST_LEVEL" = long ]; then kills=200; else kills=${KILLS-20}; fi
 RANDOM=${SEED-1}
 trap 'if mountpoint -q "$work/run"; then umount "$work/run"; fi' EXIT
 

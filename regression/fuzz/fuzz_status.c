@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_refusal(status, PT_IO, PT_CONFIG);
     pt_error_clear();
     for (const char *c = plain; *c; c++)
-        FUZZ_CHECK(((unsigned char)*c >= 0x20 && *c != 0x7f) || *c == '\n',
+        FUZZ_CHECK(((unsigned char)*c >= 0x20 && *c != 0x7f) || strchr("\t\n", *c),
                    "byte 0x%02x in: %s", (unsigned char)*c, plain);
     char *json = told(true, &again);
     FUZZ_CHECK(again == status, "another answer as JSON");
