@@ -2,6 +2,7 @@
 /* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
 #include "penta/cmd/cmd.h"
 #include "penta/comm/watch.h"
+#include "penta/io/checkpoint.h"
 #include "penta/base/fault.h"
 #include "penta/base/log.h"
 #include "penta/base/text.h"
@@ -103,6 +104,7 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     pt_status_t status = limits_before_mpi();
     if (status != PT_OK)
         return finish(status, NULL);
+    pt_checkpoint_before_mpi();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
     limits_after_mpi();

@@ -42,6 +42,10 @@ typedef struct pt_checkpoint_tensor {
     int64_t shape[PT_HYPERSLAB_DIMS];
 } pt_checkpoint_tensor_t;
 
+/* Before MPI starts: HDF5 then does not end together with MPI, where a file that it could not close, on a full disk
+ * say, would crash it (it keeps a handle to freed memory). Local. */
+void pt_checkpoint_before_mpi(void);
+
 /* "HDF5 1.10.8, MPICH Version: 4.0.2": the libraries that make files here. */
 void pt_checkpoint_libraries(char *buffer, size_t size);
 
