@@ -102,7 +102,7 @@ static void open_corpus(const char *separator, const uint8_t *data, size_t size)
              size % 2 ? config.data.path : "");
     config.data.document_mask = true;
     config.train.sequence = 4;
-    pt_status_t status = pt_corpus_open(&config, 256, &corpus);
+    pt_status_t status = pt_corpus_open(&config, 256, true, &corpus);
     fuzz_refusal(status, PT_CONFIG, PT_CONFIG);
     FUZZ_CHECK((status == PT_OK) == (length >= 0 && size > 4), "%s",
                pt_error_last()->text);

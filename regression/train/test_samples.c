@@ -110,7 +110,7 @@ static void test_epochs(void)
     pt_corpus_t *corpus;
     bool once = true, differ = false;
 
-    MUST(pt_corpus_open(config, 256, &corpus));
+    MUST(pt_corpus_open(config, 256, true, &corpus));
     tap_all(pt_corpus_samples(corpus, PT_SPLIT_TRAIN) == SAMPLES, "%d samples", SAMPLES);
     for (int epoch = 0; epoch < 3; epoch++) {
         int seen[SAMPLES] = {0};

@@ -50,7 +50,7 @@ static pt_corpus_t *open_blend(const char *weights, int count, bool shuffle)
     set_config(names[count], PT_FORMAT_U16, T, false);
     config.data.shuffle = shuffle;
     snprintf(config.data.weights, sizeof config.data.weights, "%s", weights);
-    if (pt_corpus_open(&config, VOCAB, &corpus) != PT_OK) {
+    if (pt_corpus_open(&config, VOCAB, true, &corpus) != PT_OK) {
         tap_ok(0, "%s", pt_error_last()->text);
         exit(1);
     }
@@ -181,7 +181,7 @@ static void test_orders(void)
 
     set_config("b,c", PT_FORMAT_U16, T, false);
     snprintf(config.data.weights, sizeof config.data.weights, "1,1");
-    if (!tap_ok(pt_corpus_open(&config, VOCAB, &corpus) == PT_OK,
+    if (!tap_ok(pt_corpus_open(&config, VOCAB, true, &corpus) == PT_OK,
                 "files of one length"))
         return;
     for (int64_t n = 0; n < 400; n += 2) {
@@ -240,7 +240,7 @@ static void test_refused(void)
            "the longest period");
     set_config("a,b", PT_FORMAT_U16, 20, false);
     snprintf(config.data.weights, sizeof config.data.weights, "1,1");
-    tap_ok(pt_corpus_open(&config, VOCAB, &corpus) == PT_CONFIG && !corpus &&
+    tap_ok(pt_corpus_open(&config, VOCAB, true, &corpus) == PT_CONFIG && !corpus &&
                strstr(pt_error_last()->text, "b holds 30 tokens"),
            "%s", pt_error_last()->text);
     pt_error_clear();

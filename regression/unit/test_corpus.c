@@ -112,7 +112,8 @@ static void test_padding(void)
 
     write_bytes("a", (const uint8_t *)"0123456789", 10);
     set_text("a", 4, "1,0", "", true);
-    if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "a corpus of 10 bytes"))
+    if (!tap_ok(pt_corpus_open(&config, 256, true, &corpus) == PT_OK,
+                "a corpus of 10 bytes"))
         return;
     tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, -1, -1, &out, &valid) == PT_OK &&
                valid == 0,
@@ -132,7 +133,7 @@ static void fails(pt_status_t expected, int64_t vocab, const char *has, const ch
 {
     pt_corpus_t *corpus;
     int64_t before = pt_alloc_live_bytes();
-    pt_status_t status = pt_corpus_open(&config, vocab, &corpus);
+    pt_status_t status = pt_corpus_open(&config, vocab, true, &corpus);
     const char *text = pt_error_last()->text;
 
     tap_ok(status == expected && corpus == NULL && strstr(text, has) &&
@@ -216,7 +217,7 @@ static void test_truncated(void)
     write_bytes("a", (const uint8_t *)"0123456789", 10);
     write_bytes("shrinks", (const uint8_t *)"0123456789", 10);
     set_text("a,shrinks", 4, "1,0", "", false);
-    if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "two files"))
+    if (!tap_ok(pt_corpus_open(&config, 256, true, &corpus) == PT_OK, "two files"))
         return;
     tap_ok(truncate("shrinks", 5) == 0, "one shrinks");
     tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 2, 2, &out, &valid) == PT_OK,
@@ -235,7 +236,7 @@ static uint64_t hash_of(const char *path, pt_format_t format)
 
     set_text(path, 4, "1,0", "", false);
     config.data.format = (int)format;
-    if (tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "%s", path))
+    if (tap_ok(pt_corpus_open(&config, 256, true, &corpus) == PT_OK, "%s", path))
         tap_ok(pt_corpus_hash(corpus, &hash) == PT_OK, "has a hash");
     pt_corpus_close(corpus);
     return hash;

@@ -18,7 +18,7 @@ static pt_status_t read_all(void)
                          numbers[4], sample,     mask};
     pt_corpus_t *corpus;
     int64_t valid;
-    pt_status_t status = pt_corpus_open(&config, VOCAB, &corpus);
+    pt_status_t status = pt_corpus_open(&config, VOCAB, true, &corpus);
 
     if (status != PT_OK)
         return status;

@@ -55,7 +55,7 @@ static void begin_case(char *line)
         count++;
     if (pt_config_gather(NULL, count, arguments, &gathered) != PT_OK ||
         pt_config_parse(gathered, &config) != PT_OK ||
-        pt_corpus_open(&config, 256, &corpus) != PT_OK) {
+        pt_corpus_open(&config, 256, true, &corpus) != PT_OK) {
         tap_ok(0, "%s: %s", title, pt_error_last()->text);
         exit(1);
     }

@@ -76,7 +76,7 @@ static void set_up(fixture_t *f, bool mask, bool with_engine, int replicas, int 
         must(pt_engine_create(f->wire, &(pt_engine_options_t){.device = f->device},
                               &f->engine));
     }
-    must(pt_corpus_open(&config, 256, &f->corpus));
+    must(pt_corpus_open(&config, 256, true, &f->corpus));
     f->options = (pt_loader_options_t){.global_batch = G,
                                        .micro_batch = B,
                                        .sequence = T,
@@ -292,6 +292,49 @@ static void test_file_lost(void)
 }
 
 /* A plan: no files, no memory, only counts. */
+/* A stage that neither embeds nor has the loss: places and documents as the others have them, and no file is read. */
+static void test_no_text(void)
+{
+    fixture_t f, all;
+    got_t full = {0};
+    static int32_t numbers[3][MOST_MICRO * ROWS], expected[3][MOST_MICRO * ROWS];
+    int64_t valid, wrong = 0;
+
+    write_corpus();
+    set_up(&all, true, false, 1, 0);
+    load(&all, 1, &full);
+    set_up(&f, true, false, 1, 0);
+    pt_loader_destroy(f.loader);
+    f.options.no_text = true;
+    must(pt_loader_create(f.corpus, &f.options, f.device, &f.loader));
+    pt_arena_place(&f.batch, f.batch.base, f.batch.capacity);
+    pt_arena_place(&f.staging, f.staging.base, f.staging.capacity);
+    must(pt_loader_layout(f.loader, &f.batch, &f.staging));
+    tap_ok(truncate("text", 0) == 0, "the file is emptied");
+    must(pt_loader_load(f.loader, 1, f.stream, &valid));
+    for (int64_t m = 0; m < full.micro_batches; m++) {
+        pt_batch_view_t has = pt_loader_view(f.loader, m);
+        pt_batch_view_t wants = pt_loader_view(all.loader, m);
+        wrong += has.token.data || has.label.data || has.mask.data;
+        copy_back(&f, has.place, numbers[0] + m * ROWS);
+        copy_back(&f, has.position, numbers[1] + m * ROWS);
+        copy_back(&f, has.document, numbers[2] + m * ROWS);
+        copy_back(&all, wants.place, expected[0] + m * ROWS);
+        copy_back(&all, wants.position, expected[1] + m * ROWS);
+        copy_back(&all, wants.document, expected[2] + m * ROWS);
+    }
+    must(f.device->ops->stream_sync(f.device, f.stream));
+    must(all.device->ops->stream_sync(all.device, all.stream));
+    tap_ok(wrong == 0 && valid == 0 && memcmp(numbers, expected, sizeof numbers) == 0 &&
+               numbers[2][ROWS - 1] > 0,
+           "without text: places and documents, of an emptied file");
+    tear_down(&f);
+    tear_down(&all);
+    free(full.number);
+    free(full.sample);
+    free(full.mask);
+}
+
 static void test_dry(void)
 {
     fixture_t f;
@@ -323,6 +366,8 @@ int main(void)
             test_loads(i & 1, i & 2, replicas, replicas - 1);
     test_view();
     test_file_lost();
+    test_no_text();
+    write_corpus();
     test_dry();
     tap_ok(pt_alloc_live_bytes() == 0, "everything is freed");
     return tap_done();

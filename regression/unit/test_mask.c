@@ -123,7 +123,8 @@ static void test_blend(void)
     set_config("a,b,c", PT_FORMAT_U16, 7, false);
     set_masks("a.mask,b.mask,c.mask");
     snprintf(config.data.weights, sizeof config.data.weights, "5,3,2");
-    if (!tap_ok(pt_corpus_open(&config, 60000, &corpus) == PT_OK, "a blend with masks"))
+    if (!tap_ok(pt_corpus_open(&config, 60000, true, &corpus) == PT_OK,
+                "a blend with masks"))
         return;
     for (int64_t id = 0; id < 400; id++) {
         pt_split_t split = id < 300 ? PT_SPLIT_TRAIN : PT_SPLIT_VALIDATION;
@@ -152,7 +153,7 @@ static void fails(pt_status_t expected, const char *masks, const char *has,
 
     set_config("a,b", PT_FORMAT_U16, 4, false);
     set_masks(masks);
-    status = pt_corpus_open(&config, 256, &corpus);
+    status = pt_corpus_open(&config, 256, true, &corpus);
     tap_ok(status == expected && !corpus && strstr(pt_error_last()->text, has) &&
                strstr(pt_error_last()->text, also) && pt_alloc_live_bytes() == before,
            "%s: %.200s", pt_status_name(status), pt_error_last()->text);
@@ -191,7 +192,8 @@ static void test_content(void)
     write_bytes("two", bytes, 30);
     set_config("a", PT_FORMAT_U16, 4, false);
     set_masks("two");
-    if (!tap_ok(pt_corpus_open(&config, 256, &corpus) == PT_OK, "a mask of 30 bytes"))
+    if (!tap_ok(pt_corpus_open(&config, 256, true, &corpus) == PT_OK,
+                "a mask of 30 bytes"))
         return;
     tap_ok(pt_corpus_fill(corpus, PT_SPLIT_TRAIN, 1, 1, &out, &valid) == PT_OK &&
                valid == 4,

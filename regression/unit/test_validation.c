@@ -43,7 +43,8 @@ static void test_samples(void)
     make_text("one", 100);
     for (int64_t T = 1; T < 100; T += 7) {
         set_validation(" first=one,second = train, third=one", "one.mask,-,one.mask", T);
-        if (pt_validation_open(&config, 256, &list, &count) != PT_OK || count != 3) {
+        if (pt_validation_open(&config, 256, true, &list, &count) != PT_OK ||
+            count != 3) {
             tap_ok(0, "%s", pt_error_last()->text);
             return;
         }
@@ -65,7 +66,8 @@ static void test_names(void)
     int count;
 
     set_validation("wiki=one,code-2.x=train", "", 9);
-    if (!tap_ok(pt_validation_open(&config, 256, &list, &count) == PT_OK && count == 2,
+    if (!tap_ok(pt_validation_open(&config, 256, true, &list, &count) == PT_OK &&
+                    count == 2,
                 "two corpora"))
         return;
     tap_ok(strcmp(list[0].name, "wiki") == 0 && strcmp(list[1].name, "code-2.x") == 0,
@@ -73,8 +75,8 @@ static void test_names(void)
     tap_ok(pt_corpus_tokens(list[0].corpus) == 100, "and files");
     pt_validation_close(list, count);
     set_validation("", "", 9);
-    tap_ok(pt_validation_open(&config, 256, &list, &count) == PT_OK && count == 0 &&
-               list == NULL,
+    tap_ok(pt_validation_open(&config, 256, true, &list, &count) == PT_OK &&
+               count == 0 && list == NULL,
            "none");
     pt_validation_close(list, count);
 }
@@ -88,7 +90,7 @@ static void fails(const char *files, const char *masks, int64_t sequence,
     pt_status_t status;
 
     set_validation(files, masks, sequence);
-    status = pt_validation_open(&config, 256, &list, &count);
+    status = pt_validation_open(&config, 256, true, &list, &count);
     tap_ok(status == PT_CONFIG && !list && count == 0 &&
                strstr(pt_error_last()->text, has) && pt_alloc_live_bytes() == before,
            "%.200s", pt_error_last()->text);

@@ -18,13 +18,30 @@ static int width_of(pt_format_t format)
     }
 }
 
-static pt_status_t open_one(pt_corpus_t *corpus, const char *path,
+/* The index stays open where documents are asked for. */
+static pt_status_t open_indexed(pt_corpus_t *corpus, const char *path, bool check,
+                                pt_corpus_file_t *file)
+{
+    pt_corpus_index_t index = {.file.descriptor = -1};
+    pt_status_t status =
+        pt_corpus_open_indexed(corpus->option, path, check, &index, file);
+
+    if (corpus->indexes) {
+        corpus->documents += index.documents;
+        corpus->indexes[file - corpus->files] = index;
+    } else {
+        pt_corpus_close_file(&index.file);
+    }
+    return status;
+}
+
+static pt_status_t open_one(pt_corpus_t *corpus, const char *path, bool check,
                             pt_corpus_file_t *file)
 {
     file->start = corpus->tokens;
     file->width = width_of(corpus->format);
     if (corpus->format == PT_FORMAT_IDX)
-        PT_TRY(pt_corpus_open_indexed(corpus, path, corpus->document_mask, file));
+        PT_TRY(open_indexed(corpus, path, check, file));
     else
         PT_TRY(pt_corpus_open_file(corpus->option, path, file));
     PT_CHECK(file->bytes % file->width == 0, PT_CONFIG,
@@ -37,28 +54,39 @@ static pt_status_t open_one(pt_corpus_t *corpus, const char *path,
     return PT_OK;
 }
 
+static pt_status_t make_room(pt_corpus_t *corpus, int files)
+{
+    PT_TRY(PT_NEW("corpus files", files, &corpus->files));
+    if (corpus->format != PT_FORMAT_IDX || !corpus->document_mask)
+        return PT_OK;
+    PT_TRY(PT_NEW("indexes of corpus files", files, &corpus->indexes));
+    for (int i = 0; i < files; i++)
+        corpus->indexes[i].file.descriptor = -1;
+    return PT_OK;
+}
+
 /* Adds a file to the end of the corpus, which has room for it. */
-static pt_status_t add_file(pt_corpus_t *corpus, const char *path)
+static pt_status_t add_file(pt_corpus_t *corpus, const char *path, bool check)
 {
     pt_corpus_file_t *file = &corpus->files[corpus->file_count++];
 
     file->descriptor = -1;
-    PT_TRY(open_one(corpus, path, file));
+    PT_TRY(open_one(corpus, path, check, file));
     corpus->tokens += file->tokens;
     return PT_OK;
 }
 
-static pt_status_t open_files(pt_corpus_t *corpus, const pt_config_t *config)
+static pt_status_t open_files(pt_corpus_t *corpus, const pt_config_t *config, bool check)
 {
     int count = pt_config_items(config, PT_OPTION_data_path);
     char path[PT_CONFIG_TEXT];
 
     PT_CHECK(count > 0, PT_CONFIG,
              "data.path is empty: set data.path=FILE[,FILE...], what to train on");
-    PT_TRY(PT_NEW("corpus files", count, &corpus->files));
+    PT_TRY(make_room(corpus, count));
     for (int i = 0; i < count; i++) {
         pt_config_item(config, PT_OPTION_data_path, i, path);
-        PT_TRY(add_file(corpus, path));
+        PT_TRY(add_file(corpus, path, check));
     }
     return pt_corpus_open_masks(corpus, config, PT_OPTION_data_mask, 0);
 }
@@ -133,14 +161,15 @@ static pt_status_t cut(pt_corpus_t *corpus, const pt_config_t *config)
     return pt_corpus_cut(corpus, train, validation);
 }
 
-pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t **out)
+pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, bool check,
+                           pt_corpus_t **out)
 {
     pt_status_t status;
     pt_corpus_t *corpus = NULL;
 
     *out = NULL;
     PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_path, &corpus));
-    PT_TRY_GOTO(close, open_files(corpus, config));
+    PT_TRY_GOTO(close, open_files(corpus, config, check));
     PT_TRY_GOTO(close, make_parts(corpus, config));
     PT_TRY_GOTO(close, cut(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
@@ -153,7 +182,7 @@ close:
 }
 
 pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
-                                      int index, pt_corpus_t **out)
+                                      int index, bool check, pt_corpus_t **out)
 {
     pt_status_t status;
     pt_corpus_t *corpus = NULL;
@@ -162,8 +191,8 @@ pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
 
     *out = NULL;
     PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_validation, &corpus));
-    PT_TRY_GOTO(close, PT_NEW("corpus files", 1, &corpus->files));
-    PT_TRY_GOTO(close, add_file(corpus, path));
+    PT_TRY_GOTO(close, make_room(corpus, 1));
+    PT_TRY_GOTO(close, add_file(corpus, path, check));
     PT_TRY_GOTO(close, pt_corpus_open_masks(corpus, config,
                                             PT_OPTION_data_validation_mask, index));
     PT_TRY_GOTO(close, make_whole_part(corpus, corpus->files[0].path));
@@ -204,12 +233,15 @@ void pt_corpus_close(pt_corpus_t *corpus)
         return;
     for (int i = 0; i < corpus->file_count; i++)
         pt_corpus_close_file(&corpus->files[i]);
+    for (int i = 0; corpus->indexes && i < corpus->file_count; i++)
+        pt_corpus_close_file(&corpus->indexes[i].file);
     for (int i = 0; i < corpus->mask_count; i++)
         pt_corpus_close_file(&corpus->masks[i]);
     for (int table = 0; table < PT_BLEND_TABLES; table++)
         pt_free(corpus->turns[table]);
     pt_free(corpus->parts);
     pt_free(corpus->document);
+    pt_free(corpus->indexes);
     pt_free(corpus->masks);
     pt_free(corpus->files);
     pt_free(corpus);
@@ -286,19 +318,23 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
 }
 
 /* Numbers the documents of T tokens from `first` and masks labels across boundaries. */
-static void fill_documents(const pt_corpus_t *corpus, int64_t first,
-                           const pt_sequence_t *out)
+static pt_status_t fill_documents(const pt_corpus_t *corpus, int64_t first,
+                                  const pt_sequence_t *out)
 {
-    int64_t here = pt_corpus_document_of(corpus, first), origin = here;
+    pt_boundary_t next;
+    int32_t here = 0;
 
+    PT_TRY(pt_corpus_seek_boundary(corpus, first, &next));
     for (int64_t t = 0; t < corpus->sequence; t++) {
-        bool is_last =
-            here + 1 < corpus->documents && corpus->document[here + 1] == first + t + 1;
-        out->document[t] = (int32_t)(here - origin);
-        if (is_last)
+        out->document[t] = here;
+        if (next.token > first + t + 1)
+            continue;
+        if (out->mask)
             out->mask[t] = 0;
-        here += is_last;
+        here++;
+        PT_TRY(pt_corpus_next_boundary(corpus, &next));
     }
+    return PT_OK;
 }
 
 static int64_t count_valid(const uint8_t *mask, int64_t length)
@@ -322,19 +358,33 @@ static void fill_padding(const pt_corpus_t *corpus, int64_t id, const pt_sequenc
 {
     size_t length = (size_t)corpus->sequence;
 
-    memset(out->token, 0, length * sizeof *out->token);
-    memset(out->label, 0, length * sizeof *out->label);
-    memset(out->mask, 0, length);
+    if (out->token) {
+        memset(out->token, 0, length * sizeof *out->token);
+        memset(out->label, 0, length * sizeof *out->label);
+        memset(out->mask, 0, length);
+    }
     if (corpus->document_mask)
         memset(out->document, 0, length * sizeof *out->document);
     fill_places(corpus, id, out);
 }
 
+/* Inputs, labels, and which labels count by data.mask. */
+static pt_status_t fill_text(const pt_corpus_t *corpus, int64_t first,
+                             const pt_sequence_t *out)
+{
+    int64_t length = corpus->sequence;
+    void *raw = out->sample; /* free until the tokens are known */
+
+    PT_TRY(read_tokens(corpus, first, length, raw, out->token));
+    PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
+    memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);
+    return pt_corpus_read_masks(corpus, first + 1, length, out->mask);
+}
+
 pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t index,
                            int64_t id, const pt_sequence_t *out, int64_t *valid)
 {
-    int64_t length = corpus->sequence, first;
-    void *raw = out->sample; /* free until the tokens are known */
+    int64_t first;
 
     *valid = 0;
     PT_REQUIRE(index >= -1 && index < corpus->samples[split]);
@@ -343,13 +393,11 @@ pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t 
         return PT_OK;
     }
     first = pt_corpus_first_token(corpus, split, index);
-    PT_TRY(read_tokens(corpus, first, length, raw, out->token));
-    PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
-    memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);
+    if (out->token)
+        PT_TRY(fill_text(corpus, first, out));
     fill_places(corpus, id, out);
-    PT_TRY(pt_corpus_read_masks(corpus, first + 1, length, out->mask));
     if (corpus->document_mask)
-        fill_documents(corpus, first, out);
-    *valid = count_valid(out->mask, length);
+        PT_TRY(fill_documents(corpus, first, out));
+    *valid = out->token ? count_valid(out->mask, corpus->sequence) : 0;
     return PT_OK;
 }

@@ -110,8 +110,8 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text, bool
     separator_t separator;
     uint8_t *block = NULL;
 
-    if (corpus->format == PT_FORMAT_IDX && inside)
-        return PT_OK; /* the index told */
+    if (corpus->indexes)
+        return PT_OK;
     PT_TRY(decode(text, &separator));
     PT_TRY(PT_NEW("block of the search for documents", SCAN_BLOCK + sizeof separator,
                   &block));
@@ -126,16 +126,66 @@ release:
     return status;
 }
 
-int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token)
+/* The first document in memory that begins after `token`. */
+static int64_t listed_after(const pt_corpus_t *corpus, int64_t token)
 {
-    int64_t low = 0, high = corpus->documents; /* document[low] <= token */
+    int64_t low = 0, high = corpus->documents; /* it is low … high */
 
-    while (high - low > 1) {
+    while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (corpus->document[middle] <= token)
-            low = middle;
+            low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+/* The token of a boundary from its document; the next file begins one too. */
+static pt_status_t find_token(const pt_corpus_t *corpus, pt_boundary_t *b)
+{
+    const pt_corpus_file_t *file = &corpus->files[b->file];
+
+    if (!corpus->indexes) {
+        b->token = b->document < corpus->documents ? corpus->document[b->document]
+                                                   : corpus->tokens;
+        return PT_OK;
+    }
+    if (b->document < corpus->indexes[b->file].documents)
+        PT_TRY(pt_corpus_index_start(&corpus->indexes[b->file], file, b->document,
+                                     &b->token));
+    else
+        b->token = file->tokens;
+    b->token += file->start;
+    if (b->token == file->start + file->tokens && b->file + 1 < corpus->file_count) {
+        b->file++;
+        b->document = 0;
+    }
+    return PT_OK;
+}
+
+pt_status_t pt_corpus_seek_boundary(const pt_corpus_t *corpus, int64_t token,
+                                    pt_boundary_t *out)
+{
+    *out = (pt_boundary_t){.file = pt_corpus_file_of(corpus, token)};
+    const pt_corpus_file_t *file = &corpus->files[out->file];
+
+    if (!corpus->indexes)
+        out->document = listed_after(corpus, token);
+    else
+        PT_TRY(pt_corpus_index_after(&corpus->indexes[out->file], file,
+                                     token - file->start, &out->document));
+    return find_token(corpus, out);
+}
+
+pt_status_t pt_corpus_next_boundary(const pt_corpus_t *corpus, pt_boundary_t *boundary)
+{
+    int64_t before = boundary->token;
+
+    /* Documents without tokens begin where the next one does. */
+    while (boundary->token <= before && before < corpus->tokens) {
+        boundary->document++;
+        PT_TRY(find_token(corpus, boundary));
+    }
+    return PT_OK;
 }

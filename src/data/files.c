@@ -110,27 +110,40 @@ static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
     return PT_OK;
 }
 
+pt_status_t pt_corpus_borrow(const pt_corpus_file_t *file, pt_corpus_file_t *out)
+{
+    struct stat info;
+
+    *out = *file;
+    if (file->descriptor >= 0)
+        return PT_OK;
+    out->descriptor = open_to_read(file->path);
+    PT_CHECK_OS(out->descriptor >= 0, PT_IO, errno, "cannot open %s again: %m",
+                file->path);
+    PT_CHECK(fstat(out->descriptor, &info) == 0 && info.st_dev == file->device &&
+                 info.st_ino == file->inode,
+             PT_IO,
+             "%s is not the file it was when the run began: do not change "
+             "the files of a corpus during a run",
+             file->path);
+    return PT_OK;
+}
+
+void pt_corpus_return(const pt_corpus_file_t *file, pt_corpus_file_t *borrowed)
+{
+    if (file->descriptor < 0 && borrowed->descriptor >= 0)
+        close(borrowed->descriptor);
+}
+
 pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                                 int64_t count, uint8_t *out)
 {
-    struct stat info;
-    pt_status_t status;
-    int descriptor;
+    pt_corpus_file_t opened;
+    pt_status_t status = pt_corpus_borrow(file, &opened);
 
-    if (file->descriptor >= 0)
-        return read_opened(file, file->descriptor, offset, count, out);
-    descriptor = open_to_read(file->path);
-    if (descriptor < 0)
-        return PT_FAIL_OS(PT_IO, errno, "cannot open %s again: %m", file->path);
-    if (fstat(descriptor, &info) != 0 || info.st_dev != file->device ||
-        info.st_ino != file->inode)
-        status = PT_FAIL(PT_IO,
-                         "%s is not the file it was when the run began: do not change "
-                         "the files of a corpus during a run",
-                         file->path);
-    else
-        status = read_opened(file, descriptor, offset, count, out);
-    close(descriptor);
+    if (status == PT_OK)
+        status = read_opened(file, opened.descriptor, offset, count, out);
+    pt_corpus_return(file, &opened);
     return status;
 }
 

@@ -26,22 +26,30 @@ typedef struct column {
     uint8_t bytes[PIECE * 8];
 } column_t;
 
+/* The check of a whole index. */
 typedef struct index_reader {
-    pt_corpus_file_t file; /* the .idx */
-    int64_t sequences, documents, document_numbers;
+    const pt_corpus_index_t *index;
+    int64_t document_numbers;
     column_t length, offset, document;
 } index_reader_t;
 
+static uint64_t count_at(const uint8_t *from)
+{
+    uint64_t bits;
+
+    memcpy(&bits, from, sizeof bits);
+    return le64toh(bits);
+}
+
 static pt_status_t next(index_reader_t *reader, column_t *column, int64_t *out)
 {
-    uint64_t wide;
     uint32_t narrow;
     const uint8_t *from;
 
     if (column->used == column->held) {
         column->held = column->left < PIECE ? column->left : PIECE;
         column->used = 0;
-        PT_TRY(pt_corpus_read_file(&reader->file, column->at,
+        PT_TRY(pt_corpus_read_file(&reader->index->file, column->at,
                                    column->held * column->width, column->bytes));
         column->at += column->held * column->width;
         column->left -= column->held;
@@ -51,14 +59,13 @@ static pt_status_t next(index_reader_t *reader, column_t *column, int64_t *out)
         memcpy(&narrow, from, sizeof narrow);
         *out = (int32_t)le32toh(narrow);
     } else {
-        memcpy(&wide, from, sizeof wide);
-        *out = (int64_t)le64toh(wide);
+        *out = (int64_t)count_at(from);
     }
     return PT_OK;
 }
 
 /* Codes of element types; 6 and 7 are floating-point. */
-static pt_status_t take_type(const index_reader_t *reader, int code,
+static pt_status_t take_type(const pt_corpus_index_t *index, int code,
                              pt_corpus_file_t *bin)
 {
     static const struct {
@@ -69,29 +76,21 @@ static pt_status_t take_type(const index_reader_t *reader, int code,
 
     PT_CHECK(code != 6 && code != 7, PT_CONFIG,
              "%s: elements of type code %d are floating-point numbers, no tokens",
-             reader->file.path, code);
+             index->file.path, code);
     PT_CHECK(code >= 1 && code < (int)(sizeof types / sizeof types[0]), PT_CONFIG,
              "%s: unknown type code %d; tokens have 1, 2, 3, 4, 5 or 8",
-             reader->file.path, code);
+             index->file.path, code);
     bin->width = types[code].width;
     bin->is_signed = types[code].is_signed;
     return PT_OK;
 }
 
-static uint64_t count_at(const uint8_t *from)
-{
-    uint64_t bits;
-
-    memcpy(&bits, from, sizeof bits);
-    return le64toh(bits);
-}
-
 /* Compares the counts with the size of the file and lays out the columns. */
-static pt_status_t take_counts(index_reader_t *reader, uint64_t sequences,
+static pt_status_t take_counts(pt_corpus_index_t *index, uint64_t sequences,
                                uint64_t numbers)
 {
-    int64_t bytes = reader->file.bytes, needed, n = (int64_t)sequences;
-    const char *path = reader->file.path;
+    int64_t bytes = index->file.bytes, needed, n = (int64_t)sequences;
+    const char *path = index->file.path;
 
     PT_CHECK(sequences <= (uint64_t)bytes / (LENGTH_BYTES + OFFSET_BYTES) &&
                  numbers <= (uint64_t)bytes / DOCUMENT_BYTES,
@@ -111,36 +110,30 @@ static pt_status_t take_counts(index_reader_t *reader, uint64_t sequences,
         "modes), but it has %lld: truncated or damaged",
         path, (long long)n, (long long)numbers, (long long)needed,
         (long long)(needed + n), (long long)bytes);
-    reader->sequences = n;
-    reader->documents = (int64_t)numbers - 1;
-    reader->length.at = HEADER_BYTES;
-    reader->length.width = LENGTH_BYTES;
-    reader->length.left = n;
-    reader->offset.at = reader->length.at + n * LENGTH_BYTES;
-    reader->offset.width = OFFSET_BYTES;
-    reader->offset.left = n;
-    reader->document.at = reader->offset.at + n * OFFSET_BYTES;
-    reader->document.width = DOCUMENT_BYTES;
-    reader->document.left = (int64_t)numbers;
+    index->sequences = n;
+    index->documents = (int64_t)numbers - 1;
+    index->length_at = HEADER_BYTES;
+    index->offset_at = index->length_at + n * LENGTH_BYTES;
+    index->document_at = index->offset_at + n * OFFSET_BYTES;
     return PT_OK;
 }
 
-static pt_status_t read_header(index_reader_t *reader, pt_corpus_file_t *bin)
+static pt_status_t read_header(pt_corpus_index_t *index, pt_corpus_file_t *bin)
 {
     uint8_t header[HEADER_BYTES];
-    const char *path = reader->file.path;
+    const char *path = index->file.path;
 
-    PT_CHECK(reader->file.bytes >= HEADER_BYTES, PT_CONFIG,
+    PT_CHECK(index->file.bytes >= HEADER_BYTES, PT_CONFIG,
              "%s: %lld bytes are less than the header of an index: truncated", path,
-             (long long)reader->file.bytes);
-    PT_TRY(pt_corpus_read_file(&reader->file, 0, HEADER_BYTES, header));
+             (long long)index->file.bytes);
+    PT_TRY(pt_corpus_read_file(&index->file, 0, HEADER_BYTES, header));
     PT_CHECK(memcmp(header, MAGIC, MAGIC_BYTES) == 0, PT_CONFIG,
              "%s: no index of Megatron-LM: it does not begin with MMIDIDX", path);
     PT_CHECK(count_at(header + MAGIC_BYTES) == 1, PT_CONFIG,
              "%s: version %llu of the index format; this program reads version 1", path,
              (unsigned long long)count_at(header + MAGIC_BYTES));
-    PT_TRY(take_type(reader, header[MAGIC_BYTES + 8], bin));
-    return take_counts(reader, count_at(header + MAGIC_BYTES + 9),
+    PT_TRY(take_type(index, header[MAGIC_BYTES + 8], bin));
+    return take_counts(index, count_at(header + MAGIC_BYTES + 9),
                        count_at(header + MAGIC_BYTES + 17));
 }
 
@@ -148,7 +141,7 @@ static pt_status_t read_header(index_reader_t *reader, pt_corpus_file_t *bin)
 static pt_status_t take_sequence(index_reader_t *reader, const pt_corpus_file_t *bin,
                                  int64_t sequence, int64_t *end)
 {
-    const char *path = reader->file.path;
+    const char *path = reader->index->file.path;
     int64_t length, offset;
 
     PT_TRY(next(reader, &reader->length, &length));
@@ -175,49 +168,56 @@ static pt_status_t next_document(index_reader_t *reader, int64_t *first)
     int64_t before = *first, number = reader->document_numbers;
 
     PT_TRY(next(reader, &reader->document, first));
-    PT_CHECK(*first >= before && *first <= reader->sequences, PT_CONFIG,
+    PT_CHECK(*first >= before && *first <= reader->index->sequences, PT_CONFIG,
              "%s: number %lld of the document index is %lld, after %lld and of %lld "
              "sequences: damaged",
-             reader->file.path, (long long)number, (long long)*first, (long long)before,
-             (long long)reader->sequences);
-    PT_CHECK((number > 0 || *first == 0) &&
-                 (number < reader->documents || *first == reader->sequences),
+             reader->index->file.path, (long long)number, (long long)*first,
+             (long long)before, (long long)reader->index->sequences);
+    PT_CHECK((number > 0 || *first == 0) && (number < reader->index->documents ||
+                                             *first == reader->index->sequences),
              PT_CONFIG,
              "%s: the document index goes from 0 to the number of sequences, %lld, but "
              "its number %lld is %lld: sequences without a document",
-             reader->file.path, (long long)reader->sequences, (long long)number,
-             (long long)*first);
+             reader->index->file.path, (long long)reader->index->sequences,
+             (long long)number, (long long)*first);
     reader->document_numbers++;
     return PT_OK;
 }
 
-/* Walks the columns side by side. Documents without tokens are none. */
-static pt_status_t walk(index_reader_t *reader, pt_corpus_t *corpus,
-                        bool with_documents, const pt_corpus_file_t *bin)
+/* Walks the columns side by side. */
+static pt_status_t walk(index_reader_t *reader, const pt_corpus_file_t *bin)
 {
     int64_t end = 0, first = 0;
-    bool begins = false; /* a document, with the next token */
 
-    PT_TRY(next_document(reader, &first));
-    for (int64_t s = 0; s < reader->sequences; s++) {
-        int64_t start = end;
-        for (; first == s && reader->document_numbers <= reader->documents;
-             begins = true)
-            PT_TRY(next_document(reader, &first));
+    for (int64_t s = 0; s < reader->index->sequences; s++)
         PT_TRY(take_sequence(reader, bin, s, &end));
-        if (begins && end > start) {
-            if (with_documents)
-                PT_TRY(pt_corpus_add_document(corpus, bin->start + start / bin->width));
-            begins = false;
-        }
-    }
-    while (reader->document_numbers <= reader->documents)
+    for (int64_t d = 0; d <= reader->index->documents; d++)
         PT_TRY(next_document(reader, &first));
     PT_CHECK(end == bin->bytes, PT_CONFIG,
              "%s: its sequences end at byte %lld of %s, which has %lld: truncated, or "
              "of another index",
-             reader->file.path, (long long)end, bin->path, (long long)bin->bytes);
+             reader->index->file.path, (long long)end, bin->path, (long long)bin->bytes);
     return PT_OK;
+}
+
+static pt_status_t check_index(const pt_corpus_index_t *index,
+                               const pt_corpus_file_t *bin)
+{
+    pt_status_t status;
+    index_reader_t *reader = NULL;
+
+    PT_TRY(PT_NEW("check of an index", 1, &reader));
+    reader->index = index;
+    reader->length = (column_t){
+        .at = index->length_at, .left = index->sequences, .width = LENGTH_BYTES};
+    reader->offset = (column_t){
+        .at = index->offset_at, .left = index->sequences, .width = OFFSET_BYTES};
+    reader->document = (column_t){.at = index->document_at,
+                                  .left = index->documents + 1,
+                                  .width = DOCUMENT_BYTES};
+    status = walk(reader, bin);
+    pt_free(reader);
+    return status;
 }
 
 /* PATH.idx, PATH.bin and PATH name the same pair. */
@@ -233,21 +233,74 @@ static void name_pair(const char *path, char idx[PT_CONFIG_TEXT + 8],
     snprintf(bin, PT_CONFIG_TEXT + 8, "%.*s.bin", (int)length, path);
 }
 
-pt_status_t pt_corpus_open_indexed(pt_corpus_t *corpus, const char *path,
-                                   bool with_documents, pt_corpus_file_t *file)
+pt_status_t pt_corpus_open_indexed(const char *option, const char *path, bool check,
+                                   pt_corpus_index_t *index, pt_corpus_file_t *bin)
 {
-    pt_status_t status = PT_OK;
-    index_reader_t *reader = NULL;
-    char idx[PT_CONFIG_TEXT + 8], bin[PT_CONFIG_TEXT + 8];
+    char idx[PT_CONFIG_TEXT + 8], tokens[PT_CONFIG_TEXT + 8];
 
-    name_pair(path, idx, bin);
-    PT_TRY(PT_NEW("index of a corpus file", 1, &reader));
-    PT_TRY_GOTO(release, pt_corpus_open_file(corpus->option, idx, &reader->file));
-    PT_TRY_GOTO(release, pt_corpus_open_file(corpus->option, bin, file));
-    PT_TRY_GOTO(release, read_header(reader, file));
-    PT_TRY_GOTO(release, walk(reader, corpus, with_documents, file));
-release:
-    pt_corpus_close_file(&reader->file);
-    pt_free(reader);
+    name_pair(path, idx, tokens);
+    PT_TRY(pt_corpus_open_file(option, idx, &index->file));
+    PT_TRY(pt_corpus_open_file(option, tokens, bin));
+    PT_TRY(read_header(index, bin));
+    return check ? check_index(index, bin) : PT_OK;
+}
+
+/* ---- documents ---------------------------------------------------------------------------- */
+
+/* Number `at` of the column that begins at byte `from`: it was checked to be 0 to `most`. */
+static pt_status_t number_of(const pt_corpus_file_t *idx, int64_t from, int64_t at,
+                             int64_t most, int64_t *out)
+{
+    uint8_t bytes[8];
+
+    PT_TRY(pt_corpus_read_file(idx, from + at * (int64_t)sizeof bytes, sizeof bytes,
+                               bytes));
+    *out = (int64_t)count_at(bytes);
+    PT_CHECK(*out >= 0 && *out <= most, PT_IO,
+             "%s: byte %lld is not what it was when the run began: do not change the "
+             "files of a corpus during a run",
+             idx->path, (long long)(from + at * (int64_t)sizeof bytes));
+    return PT_OK;
+}
+
+static pt_status_t start_of(const pt_corpus_index_t *index, const pt_corpus_file_t *idx,
+                            const pt_corpus_file_t *bin, int64_t document, int64_t *out)
+{
+    int64_t sequence;
+
+    *out = bin->tokens;
+    PT_TRY(number_of(idx, index->document_at, document, index->sequences, &sequence));
+    if (sequence == index->sequences)
+        return PT_OK;
+    PT_TRY(number_of(idx, index->offset_at, sequence, bin->bytes, out));
+    *out /= bin->width;
+    return PT_OK;
+}
+
+pt_status_t pt_corpus_index_start(const pt_corpus_index_t *index,
+                                  const pt_corpus_file_t *bin, int64_t document,
+                                  int64_t *out)
+{
+    return start_of(index, &index->file, bin, document, out);
+}
+
+pt_status_t pt_corpus_index_after(const pt_corpus_index_t *index,
+                                  const pt_corpus_file_t *bin, int64_t token,
+                                  int64_t *document)
+{
+    int64_t high = index->documents, start; /* it is *document … high */
+    pt_corpus_file_t idx;
+    pt_status_t status = pt_corpus_borrow(&index->file, &idx);
+
+    *document = 0;
+    while (status == PT_OK && *document < high) {
+        int64_t middle = *document + (high - *document) / 2;
+        status = start_of(index, &idx, bin, middle, &start);
+        if (status == PT_OK && start <= token)
+            *document = middle + 1;
+        else
+            high = middle;
+    }
+    pt_corpus_return(&index->file, &idx);
     return status;
 }

@@ -50,7 +50,13 @@ struct pt_loader {
 
 static bool has_field(const pt_loader_t *loader, int field)
 {
-    return field != FIELD_DOCUMENT || loader->corpus->document_mask;
+    switch (field) {
+    case FIELD_TOKEN:
+    case FIELD_LABEL:
+    case FIELD_MASK: return !loader->options.no_text;
+    case FIELD_DOCUMENT: return loader->corpus->document_mask;
+    default: return true;
+    }
 }
 
 static pt_status_t check_options(const pt_corpus_t *corpus,
@@ -132,18 +138,22 @@ pt_status_t pt_loader_layout(pt_loader_t *loader, pt_arena_t *batch, pt_arena_t 
 static pt_sequence_t sequence_of(const pt_loader_t *loader, const half_t *half,
                                  int64_t k)
 {
-    int64_t first = k * loader->options.sequence;
-    const pt_tensor_t *field = half->field;
-    int32_t *document = field[FIELD_DOCUMENT].data;
+    void *part[FIELD_COUNT];
 
+    for (int f = 0; f < FIELD_COUNT; f++)
+        part[f] = has_field(loader, f)
+                      ? pt_tensor_slice(half->field[f], 0, k * loader->options.sequence,
+                                        loader->options.sequence)
+                            .data
+                      : NULL;
     return (pt_sequence_t){
-        .token = (int32_t *)field[FIELD_TOKEN].data + first,
-        .label = (int32_t *)field[FIELD_LABEL].data + first,
-        .place = (int32_t *)field[FIELD_PLACE].data + first,
-        .position = (int32_t *)field[FIELD_POSITION].data + first,
-        .document = document ? document + first : NULL,
-        .sample = (int64_t *)field[FIELD_SAMPLE].data + first,
-        .mask = (uint8_t *)field[FIELD_MASK].data + first,
+        .token = part[FIELD_TOKEN],
+        .label = part[FIELD_LABEL],
+        .place = part[FIELD_PLACE],
+        .position = part[FIELD_POSITION],
+        .document = part[FIELD_DOCUMENT],
+        .sample = part[FIELD_SAMPLE],
+        .mask = part[FIELD_MASK],
     };
 }
 
@@ -159,7 +169,8 @@ static pt_status_t read_sequence(const pt_loader_t *loader, half_t *half, int64_
                                  const source_t *from)
 {
     pt_sequence_t sequence;
-    int64_t valid = from->index < 0 ? 0 : loader->options.sequence;
+    int64_t valid =
+        from->index < 0 || loader->options.no_text ? 0 : loader->options.sequence;
 
     /* Host memory of a dry device may not be there either. */
     if (!loader->device->dry) {

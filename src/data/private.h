@@ -23,6 +23,14 @@ typedef struct pt_corpus_file {
     bool is_signed;
 } pt_corpus_file_t;
 
+/* An index as it lies in its file: never held in memory, since it may have 10^8 documents on each of many ranks of a
+ * host, and never mapped, since a mapped file cut short would end the process. */
+typedef struct pt_corpus_index {
+    pt_corpus_file_t file; /* path NULL: the file of the corpus has none */
+    int64_t sequences, documents;
+    int64_t length_at, offset_at, document_at; /* bytes where the columns begin */
+} pt_corpus_index_t;
+
 /* What is cut into samples and shuffled by itself: all files, or each of a blend. */
 typedef struct pt_corpus_part {
     const char *name;                             /* borrowed, for messages */
@@ -44,8 +52,11 @@ struct pt_corpus {
     int mask_count;                /* 0: all labels count everywhere */
     char option[PT_CORPUS_OPTION]; /* that names the files, for messages */
     int64_t tokens;
-    int64_t *document; /* first token of each, ascending, document[0] == 0 */
-    int64_t documents, document_room;
+    int64_t documents;
+    int64_t *document; /* first token of each, ascending, document[0] == 0; unless indexes tell */
+    int64_t document_room;
+    pt_corpus_index_t
+        *indexes; /* of the files; NULL: nobody asks for documents of an .idx */
     int64_t sequence, vocab;
     pt_format_t format;
     pt_corpus_part_t *parts;
@@ -60,7 +71,7 @@ struct pt_corpus {
 /* ---- corpus.c ---- */
 /* Corpus `index` of data.validation. Fails as pt_corpus_open. */
 pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
-                                      int index, pt_corpus_t **out);
+                                      int index, bool check, pt_corpus_t **out);
 /* Index of the file that holds a token. */
 int pt_corpus_file_of(const pt_corpus_t *corpus, int64_t token);
 
@@ -73,6 +84,10 @@ void pt_corpus_close_file(pt_corpus_file_t *file);
 /* Bytes [offset, offset + count) of one file. Fails: IO. */
 pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
                                 int64_t count, uint8_t *out);
+/* Puts an opened file into *out for several reads: opened once where it is opened for each read. Whatever it
+ * returns, pt_corpus_return follows. Fails: IO. */
+pt_status_t pt_corpus_borrow(const pt_corpus_file_t *file, pt_corpus_file_t *out);
+void pt_corpus_return(const pt_corpus_file_t *file, pt_corpus_file_t *borrowed);
 /* Tokens [first, first + count) of one file; raw: room for 8·count bytes. Fails: IO, CONFIG (a token
  * that is not below vocab). */
 pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t vocab,
@@ -80,10 +95,18 @@ pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t voc
                                        int32_t *out);
 
 /* ---- index.c ---- */
-/* Opens PATH.bin with what PATH.idx says of it, from `start` of the corpus on; reads the index once,
- * in pieces, checks all of it, and adds the documents where wanted. Fails: CONFIG, IO, MEMORY. */
-pt_status_t pt_corpus_open_indexed(pt_corpus_t *corpus, const char *path,
-                                   bool with_documents, pt_corpus_file_t *file);
+/* Opens PATH.idx and PATH.bin, whose elements are as the index says. check: reads all of the index once, in pieces,
+ * and compares it with the .bin. Both files are closed by their user also after a failure. Fails: CONFIG, IO, MEMORY. */
+pt_status_t pt_corpus_open_indexed(const char *option, const char *path, bool check,
+                                   pt_corpus_index_t *index, pt_corpus_file_t *bin);
+/* First token of a document, counted in the .bin. Fails: IO. */
+pt_status_t pt_corpus_index_start(const pt_corpus_index_t *index,
+                                  const pt_corpus_file_t *bin, int64_t document,
+                                  int64_t *out);
+/* The first document that begins after `token`; index->documents where none does. Fails: IO. */
+pt_status_t pt_corpus_index_after(const pt_corpus_index_t *index,
+                                  const pt_corpus_file_t *bin, int64_t token,
+                                  int64_t *document);
 
 /* ---- documents.c ---- */
 /* Adds the document that begins at token `start`, not below those there are. */
@@ -92,8 +115,17 @@ pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start);
  * reads all of the text. Fails: CONFIG (escape), IO, MEMORY. */
 pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *separator,
                                      bool inside);
-/* Index of the document of a token. */
-int64_t pt_corpus_document_of(const pt_corpus_t *corpus, int64_t token);
+/* Where the next document begins. */
+typedef struct pt_boundary {
+    int64_t token;    /* the number of tokens where there is none */
+    int64_t document; /* of the corpus, or of the index of `file` */
+    int file;
+} pt_boundary_t;
+/* The first boundary after `token`. Fails: IO (of an index). */
+pt_status_t pt_corpus_seek_boundary(const pt_corpus_t *corpus, int64_t token,
+                                    pt_boundary_t *out);
+/* The one after it. */
+pt_status_t pt_corpus_next_boundary(const pt_corpus_t *corpus, pt_boundary_t *boundary);
 
 /* ---- mask.c ---- */
 /* Opens the masks of the files, which are open: the items of option `id` from `first` on; none where it

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab,
+pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab, bool check,
                                pt_validation_t **out, int *count)
 {
     pt_status_t status;
@@ -21,7 +21,7 @@ pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab,
     for (; opened < items; opened++) {
         (void)pt_config_validation(config, opened, name);
         memcpy(list[opened].name, name, strlen(name) + 1);
-        PT_TRY_GOTO(close, pt_corpus_open_validation(config, vocab, opened,
+        PT_TRY_GOTO(close, pt_corpus_open_validation(config, vocab, opened, check,
                                                      &list[opened].corpus));
         PT_TRY_GOTO(close, pt_corpus_hash(list[opened].corpus, &list[opened].hash));
     }

@@ -8,6 +8,8 @@
 static void choose_loading(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
+    int stage = t->machine.mesh.coordinate[PT_AXIS_PIPELINE];
+    int last = t->machine.mesh.shape.size[PT_AXIS_PIPELINE] - 1;
     t->loading = (pt_loader_options_t){
         .global_batch = c->train.global_batch,
         .micro_batch = c->train.micro_batch,
@@ -16,6 +18,7 @@ static void choose_loading(pt_trainer_t *t)
         .replica = t->machine.mesh.coordinate[PT_AXIS_DATA],
         .contexts = t->machine.mesh.shape.size[PT_AXIS_CONTEXT],
         .context = t->machine.mesh.coordinate[PT_AXIS_CONTEXT],
+        .no_text = stage > 0 && stage < last,
         .engine = t->machine.engine,
     };
 }
@@ -76,12 +79,13 @@ static pt_status_t open_data(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     bool dry = t->machine.device->dry;
+    bool check = pt_engine_rank_on_host(t->machine.engine) == 0;
     PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
-               : pt_corpus_open(c, t->session.arch.vocab, &t->corpus));
+               : pt_corpus_open(c, t->session.arch.vocab, check, &t->corpus));
     if (!dry)
         PT_TRY(pt_corpus_hash(t->corpus, &t->data_hash));
     if (!dry)
-        PT_TRY(pt_validation_open(c, t->session.arch.vocab, &t->validation,
+        PT_TRY(pt_validation_open(c, t->session.arch.vocab, check, &t->validation,
                                   &t->validations));
     return pt_loader_create(t->corpus, &t->loading, t->session.device, &t->loader);
 }

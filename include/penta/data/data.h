@@ -25,12 +25,15 @@ typedef struct pt_corpus pt_corpus_t;
  * has not a byte for each token: CONFIG or IO, naming it) and keeps them open, but for those near the limit of open
  * files (ulimit -n), which are opened for each read. What is in them: data.format, doc/formats/corpus.md. text: token = byte; a
  * document is a file, or what data.separator (\n \t \\ \xHH) ends inside a file; its bytes belong to
- * the document before it. idx: documents as the .idx says, without those that have no token; the .idx
- * is read once, in pieces, and checked. u16, u32: a document is a file. Memory: 8 bytes a document,
- * and 16 a sample of a blend's period (at most PT_BLEND_PERIOD).
+ * the document before it. idx: documents as the .idx says. u16, u32: a document is a file. Memory: 8 bytes a
+ * document of text, none for those of an index, which stays in its file; 16 a sample of a blend's period (at most
+ * PT_BLEND_PERIOD).
+ * check: all of an .idx is read, once and in pieces, and compared with its .bin: one rank of each host does, and no
+ * rank fills a sequence before all have agreed.
  * Local; every rank opens the files itself; the caller agrees. Caller closes. Fails: IO, CONFIG (too
  * short for one sample: says how many tokens are needed; files of a wrong or damaged format). */
-pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, pt_corpus_t **out);
+pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, bool check,
+                           pt_corpus_t **out);
 /* No files: `tokens` tokens of one document, for plans. */
 pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
                                pt_corpus_t **out);
@@ -44,12 +47,12 @@ typedef struct pt_validation {
 } pt_validation_t;
 /* All of them, in the order of the option, each opened as pt_corpus_open does, masks included; none:
  * NULL and 0. The caller closes. Fails as pt_corpus_open. */
-pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab,
+pt_status_t pt_validation_open(const pt_config_t *config, int64_t vocab, bool check,
                                pt_validation_t **out, int *count);
 void pt_validation_close(pt_validation_t *list, int count);
 
 int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
-/* Files, unless data.document_mask asks for those inside files. */
+/* Files, unless data.document_mask asks for those inside files; those of an .idx that have no token count, too. */
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
 
 /* Of tokens, and their masks, at places spread over the corpus, the first and the last among them: what is
@@ -71,7 +74,8 @@ typedef struct pt_sequence {
     int64_t *sample;
     uint8_t *mask;
 } pt_sequence_t;
-/* Fills a sequence from sample number `index` of `split`; id is what dropout is keyed by. index -1:
+/* token, label and mask NULL: no text is wanted, and none is read; *valid is 0.
+ * Fills a sequence from sample number `index` of `split`; id is what dropout is keyed by. index -1:
  * padding (token 0, mask 0). mask and *valid: labels that count, that is by data.mask of the label's own
  * token and, with data.document_mask, in the document of the token before it. Local. Fails: IO (naming
  * the file: unreadable, or shorter than when it was opened), CONFIG (a token that is not below
@@ -86,6 +90,7 @@ typedef struct pt_loader_options {
     int64_t global_batch, micro_batch, sequence;
     int replicas, replica; /* size and index on the data axis */
     int contexts, context; /* zigzag cut of each sequence (this version: 1 and 0) */
+    bool no_text; /* for a pipeline stage between the first and the last: no tokens, labels and masks */
     pt_engine_t
         *engine; /* borrowed: waits for copies; NULL: by stream_sync (tools, tests) */
 } pt_loader_options_t;
