@@ -54,7 +54,7 @@ step_of() { basename "$1" .h5 | sed 's/step_0*//'; }
 good() { [ -z "$1" ] || "$PENTA" inspect "$1" --verify >verify.log 2>&1; }
 all_good() {
     local f
-    for f in run/checkpoints/step_*.h5; do good "$f" || return 1; done
+    for f in run/checkpoints/step_*.h5; do [ ! -e "$f" ] || good "$f" || return 1; done # none: killed before the first
 }
 same_result() { [ "$(field run/summary.json digest)" = "$reference" ]; }
 went_on_from() { [ -z "$1" ] || grep -q "^resumed *from $1 " out; }
