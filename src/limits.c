@@ -19,7 +19,7 @@ enum {
 
 /* The main thread has what `ulimit -s` allows; the libraries' constructors alone need 40 KiB. Threads have as
  * much by default, but theirs can be made larger. */
-static bool take_stack(void)
+static bool limits_take_stack(void)
 {
     static const char refusal[] =
         "penta: error: the stack of a process is too small (ulimit -s, below 64): "
@@ -62,7 +62,7 @@ bool limits_take(void)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    return take_stack();
+    return limits_take_stack();
 }
 
 /* At its hard limit a process is killed, and `ulimit -t` sets the other to the same. */
@@ -94,7 +94,7 @@ static const struct {
                   {RLIMIT_NPROC, 0, "processes and threads of the user (ulimit -u)"}};
 
 /* Lists the limits that are set. */
-static void list_limits(char *buffer, size_t size)
+static void limits_list(char *buffer, size_t size)
 {
     pt_text_t text = pt_text_init(buffer, size);
     for (size_t i = 0; i < sizeof mpi_limits / sizeof mpi_limits[0]; i++) {
@@ -107,7 +107,7 @@ static void list_limits(char *buffer, size_t size)
     }
 }
 
-static pt_status_t check_limits(void)
+static pt_status_t limits_check(void)
 {
     for (size_t i = 0; i < sizeof mpi_limits / sizeof mpi_limits[0]; i++) {
         struct rlimit limit;
@@ -124,10 +124,10 @@ static pt_status_t check_limits(void)
     return PT_OK;
 }
 
-static void explain_limits(void)
+static void limits_explain(void)
 {
     char text[256];
-    list_limits(text, sizeof text);
+    limits_list(text, sizeof text);
     if (mpi_is_starting && text[0])
         pt_log_all(PT_LOG_ERROR,
                    "MPI did not start, and says why above. It may have met a limit: %s",
@@ -136,7 +136,7 @@ static void explain_limits(void)
 
 pt_status_t limits_before_mpi(void)
 {
-    pt_status_t status = check_limits();
+    pt_status_t status = limits_check();
     if (status == PT_OK)
         status = pt_process_memory_check(FOR_MPI, "MPI and BLAS");
     if (status == PT_OK)
@@ -144,7 +144,7 @@ pt_status_t limits_before_mpi(void)
     if (pt_wire_launched_rank_on_host() != 0)
         pt_error_clear(); /* said by the first */
     if (status == PT_OK)
-        mpi_is_starting = atexit(explain_limits) == 0;
+        mpi_is_starting = atexit(limits_explain) == 0;
     return status;
 }
 

@@ -15,7 +15,8 @@ typedef union block {
 static atomic_int sealed;
 static _Atomic int64_t live_bytes;
 
-static pt_status_t block_bytes(const char *name, size_t count, size_t size, size_t *out)
+static pt_status_t alloc_block_bytes(const char *name, size_t count, size_t size,
+                                     size_t *out)
 {
     size_t bytes, whole;
 
@@ -32,7 +33,7 @@ static pt_status_t block_bytes(const char *name, size_t count, size_t size, size
     return PT_OK;
 }
 
-static pt_status_t no_memory(const char *name, size_t bytes)
+static pt_status_t alloc_no_memory(const char *name, size_t bytes)
 {
     return PT_FAIL(
         PT_MEMORY,
@@ -48,10 +49,10 @@ pt_status_t pt_alloc(const char *name, size_t count, size_t size, void **out)
     block_t *block;
 
     *out = NULL;
-    PT_TRY(block_bytes(name, count, size, &bytes));
+    PT_TRY(alloc_block_bytes(name, count, size, &bytes));
     block = calloc(1, sizeof *block + bytes);
     if (!block)
-        return no_memory(name, bytes);
+        return alloc_no_memory(name, bytes);
     block->bytes = bytes;
     atomic_fetch_add(&live_bytes, (int64_t)bytes);
     *out = block + 1;
@@ -66,12 +67,12 @@ pt_status_t pt_realloc(const char *name, size_t old_count, size_t count, size_t 
 
     if (!*pointer)
         return pt_alloc(name, count, size, pointer);
-    PT_TRY(block_bytes(name, count, size, &bytes));
+    PT_TRY(alloc_block_bytes(name, count, size, &bytes));
     block = (block_t *)*pointer - 1;
     PT_REQUIRE(block->bytes == old_bytes);
     block = realloc(block, sizeof *block + bytes);
     if (!block)
-        return no_memory(name, bytes);
+        return alloc_no_memory(name, bytes);
     block->bytes = bytes;
     if (bytes > old_bytes)
         memset((char *)(block + 1) + old_bytes, 0, bytes - old_bytes);

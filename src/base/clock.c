@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-static double seconds_of(clockid_t clock)
+static double clock_seconds_of(clockid_t clock)
 {
     struct timespec now;
 
@@ -13,12 +13,12 @@ static double seconds_of(clockid_t clock)
 
 double pt_clock_sec(void)
 {
-    return seconds_of(CLOCK_MONOTONIC);
+    return clock_seconds_of(CLOCK_MONOTONIC);
 }
 
 double pt_clock_wall(void)
 {
-    return seconds_of(CLOCK_REALTIME);
+    return clock_seconds_of(CLOCK_REALTIME);
 }
 
 const char *pt_clock_iso_at(double wall, char *buffer, size_t size)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Bits of an element as an unsigned number; `size` is a constant where this is inlined. */
-static inline uint64_t bits_of(const char *element, size_t size)
+static inline uint64_t digest_bits_of(const char *element, size_t size)
 {
     uint64_t u64;
     uint32_t u32;
@@ -26,8 +26,8 @@ static inline __attribute__((always_inline)) uint64_t row_of(uint64_t id,
     uint64_t sum = 0;
 
     for (int64_t i = 0; i < cols; i++)
-        sum +=
-            pt_digest_element(id, first + i, bits_of(data + i * (int64_t)size, size));
+        sum += pt_digest_element(id, first + i,
+                                 digest_bits_of(data + i * (int64_t)size, size));
     return sum;
 }
 

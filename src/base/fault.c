@@ -50,8 +50,8 @@ typedef struct fault {
 static fault_t faults[FAULT_MAX];
 static int fault_count;
 
-static pt_status_t parse_number(const char *entry, const char *field, const char *what,
-                                int64_t *out)
+static pt_status_t fault_parse_number(const char *entry, const char *field,
+                                      const char *what, int64_t *out)
 {
     if (strcmp(field, "*") == 0) {
         *out = ANY;
@@ -63,7 +63,8 @@ static pt_status_t parse_number(const char *entry, const char *field, const char
     return PT_OK;
 }
 
-static pt_status_t parse_action(const char *entry, const char *field, action_t *out)
+static pt_status_t fault_parse_action(const char *entry, const char *field,
+                                      action_t *out)
 {
     for (int i = 0; i < ACTION_COUNT; i++)
         if (strcmp(field, action_names[i]) == 0) {
@@ -78,7 +79,7 @@ static pt_status_t parse_action(const char *entry, const char *field, action_t *
 }
 
 /* A failure that a site does not act on would be a drill of nothing. */
-static pt_status_t check_kind(const struct site *site, action_t action)
+static pt_status_t fault_check_kind(const struct site *site, action_t action)
 {
     const char *name = action_names[action];
 
@@ -90,7 +91,7 @@ static pt_status_t check_kind(const struct site *site, action_t action)
                           site->name, name, *site->kinds ? ", " : "", site->kinds);
 }
 
-static pt_status_t check_site(const char *site, action_t action)
+static pt_status_t fault_check_site(const char *site, action_t action)
 {
     int best = 99;
     const char *nearest = "";
@@ -98,7 +99,7 @@ static pt_status_t check_site(const char *site, action_t action)
     for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
         int distance = pt_text_distance(site, sites[i].name);
         if (distance == 0)
-            return check_kind(&sites[i], action);
+            return fault_check_kind(&sites[i], action);
         if (distance < best)
             best = distance, nearest = sites[i].name;
     }
@@ -109,7 +110,7 @@ static pt_status_t check_site(const char *site, action_t action)
         *nearest ? "; maybe: " : "", nearest, *nearest ? "?" : "");
 }
 
-static pt_status_t parse_fault(const char *entry, fault_t *fault)
+static pt_status_t fault_parse(const char *entry, fault_t *fault)
 {
     char copy[2 * SITE_SIZE], *rest = copy, *fields[FIELD_COUNT + 1];
     int count = 0;
@@ -122,10 +123,10 @@ static pt_status_t parse_fault(const char *entry, fault_t *fault)
         count == FIELD_COUNT && fields[0][0] != '\0' && strlen(fields[0]) < SITE_SIZE,
         PT_CONFIG, "PENTA_FAULT: \"%s\" is not of the form site:rank:step:kind", entry);
     memcpy(fault->site, fields[0], strlen(fields[0]) + 1);
-    PT_TRY(parse_number(entry, fields[1], "rank", &fault->rank));
-    PT_TRY(parse_number(entry, fields[2], "step", &fault->step));
-    PT_TRY(parse_action(entry, fields[3], &fault->action));
-    return check_site(fault->site, fault->action);
+    PT_TRY(fault_parse_number(entry, fields[1], "rank", &fault->rank));
+    PT_TRY(fault_parse_number(entry, fields[2], "step", &fault->step));
+    PT_TRY(fault_parse_action(entry, fields[3], &fault->action));
+    return fault_check_site(fault->site, fault->action);
 }
 
 pt_status_t pt_fault_init(void)
@@ -143,7 +144,7 @@ pt_status_t pt_fault_init(void)
     while (rest) {
         PT_CHECK_COMMON(count < FAULT_MAX, PT_CONFIG,
                         "PENTA_FAULT: more than %d failures", FAULT_MAX);
-        PT_TRY(parse_fault(strsep(&rest, ","), &faults[count]));
+        PT_TRY(fault_parse(strsep(&rest, ","), &faults[count]));
         count++;
     }
     fault_count = count;
@@ -163,7 +164,7 @@ void pt_fault_announce(void)
                 faults[i].site, (long long)faults[i].rank, pt_log_size() - 1);
 }
 
-static pt_fault_kind_t act(fault_t *fault)
+static pt_fault_kind_t fault_act(fault_t *fault)
 {
     fault->done = fault->action == ACTION_SKIP || fault->action == ACTION_RESIZE;
     pt_log_all(PT_LOG_WARN, "injected failure at %s: %s", fault->site,
@@ -194,7 +195,7 @@ pt_fault_kind_t pt_fault(const char *site)
         if (!fault->done && strcmp(fault->site, site) == 0 &&
             (fault->rank == ANY || fault->rank == pt_log_rank()) &&
             (fault->step == ANY || fault->step == pt_log_where()->step))
-            return act(fault);
+            return fault_act(fault);
     }
     return PT_FAULT_NONE;
 }

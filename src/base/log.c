@@ -59,7 +59,7 @@ const char *pt_log_host(void)
     return context.host;
 }
 
-static void write_all(const char *line, size_t length)
+static void log_write_all(const char *line, size_t length)
 {
     while (length > 0) {
         ssize_t written = write(STDERR_FILENO, line, length);
@@ -88,7 +88,7 @@ static void log_line(pt_log_level_t level, int64_t step, const char *format,
     pt_text_printable(message);
     pt_text_add(&text, "%s: %s", words[level], message);
     line[text.length] = '\n';
-    write_all(line, text.length + 1);
+    log_write_all(line, text.length + 1);
 }
 
 void pt_log_root(pt_log_level_t level, const char *format, ...)

@@ -14,7 +14,7 @@ uint64_t pt_name_id(const char *name)
 
 /* Permutes the numbers of `bits` bits: in turns one half is XORed with a random function of
  * the other. Of an odd number of bits the upper half has the odd one. */
-static uint64_t feistel(const uint32_t key[2], uint64_t round, uint64_t x, int bits)
+static uint64_t rng_feistel(const uint32_t key[2], uint64_t round, uint64_t x, int bits)
 {
     int low_bits = bits / 2;
     uint32_t low = (uint32_t)(x & ((UINT64_C(1) << low_bits) - 1));
@@ -44,7 +44,7 @@ int64_t pt_permute(uint64_t seed, uint64_t round, int64_t index, int64_t n)
     /* The network permutes the next power of two. Walking along a cycle until it is back
      * below n leaves a permutation of [0, n); less than two turns on average. */
     do
-        x = feistel(key, round, x, bits);
+        x = rng_feistel(key, round, x, bits);
     while (x >= (uint64_t)n);
     return (int64_t)x;
 }

@@ -21,24 +21,24 @@ static const struct {
 };
 
 /* A status outside the table can only be a bug of ours, so it reads as one. */
-static pt_status_t known(pt_status_t status)
+static pt_status_t status_known(pt_status_t status)
 {
     return (unsigned)status < PT_STATUS_COUNT ? status : PT_INTERNAL;
 }
 
 int pt_status_exit_code(pt_status_t status)
 {
-    return statuses[known(status)].code;
+    return statuses[status_known(status)].code;
 }
 
 const char *pt_status_name(pt_status_t status)
 {
-    return statuses[known(status)].name;
+    return statuses[status_known(status)].name;
 }
 
 const char *pt_status_sentence(pt_status_t status)
 {
-    return statuses[known(status)].sentence;
+    return statuses[status_known(status)].sentence;
 }
 
 pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, int os_error,
@@ -99,7 +99,8 @@ bool pt_error_is_fatal(void)
     return last_error.status != PT_OK && last_error.scope == PT_SCOPE_LOCAL;
 }
 
-static void log_record(pt_log_level_t level, const pt_error_t *error, const char *line)
+static void status_log_record(pt_log_level_t level, const pt_error_t *error,
+                              const char *line)
 {
     if (error->scope == PT_SCOPE_COMMON)
         pt_log_root(level, "%s", line);
@@ -108,7 +109,7 @@ static void log_record(pt_log_level_t level, const pt_error_t *error, const char
 }
 
 /* Where it happened: in the run, and on which host when other hosts do not know of it. */
-static void add_place(pt_text_t *line, const pt_error_t *error)
+static void status_add_place(pt_text_t *line, const pt_error_t *error)
 {
     char buffer[256];
     bool at_work = error->where.phase != PT_PHASE_SETUP || error->where.step >= 0;
@@ -132,15 +133,15 @@ void pt_error_print(void)
         return;
     error->reported = true;
     pt_text_add(&line, "%s", error->text);
-    add_place(&line, error);
-    log_record(PT_LOG_ERROR, error, buffer);
+    status_add_place(&line, error);
+    status_log_record(PT_LOG_ERROR, error, buffer);
 
     line = pt_text_init(buffer, sizeof buffer);
     pt_text_add(&line, "raised at");
     for (int i = 0; i < error->depth; i++)
         pt_text_add(&line, "%s %s:%d", i == 0 ? "" : ", passed", error->trace[i].file,
                     error->trace[i].line);
-    log_record(PT_LOG_DEBUG, error, buffer);
+    status_log_record(PT_LOG_DEBUG, error, buffer);
 }
 
 void pt_error_warn(const char *prefix)
@@ -151,7 +152,7 @@ void pt_error_warn(const char *prefix)
 
     if (error->status != PT_OK) {
         pt_text_add(&line, "%s: %s", prefix, error->text);
-        log_record(PT_LOG_WARN, error, buffer);
+        status_log_record(PT_LOG_WARN, error, buffer);
     }
     pt_error_clear();
 }

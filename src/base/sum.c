@@ -14,7 +14,7 @@ void pt_sum_clear(pt_sum_t *sum)
     memset(sum, 0, sizeof *sum);
 }
 
-static void add_nonfinite(pt_sum_t *sum, double value)
+static void sum_add_nonfinite(pt_sum_t *sum, double value)
 {
     if (isnan(value))
         sum->nan++;
@@ -36,7 +36,7 @@ void pt_sum_add(pt_sum_t *sum, double value)
     exponent = (int)(bits >> FRACTION_BITS & 0x7FF);
     digits = bits & ((UINT64_C(1) << FRACTION_BITS) - 1);
     if (exponent == 0x7FF) {
-        add_nonfinite(sum, value);
+        sum_add_nonfinite(sum, value);
         return;
     }
     if (exponent > 0) {
@@ -74,7 +74,7 @@ void pt_sum_merge(pt_sum_t *sum, const pt_sum_t *other)
 }
 
 /* Number of binary digits of the whole; bins carried and not negative. */
-static int length_of(const pt_sum_t *sum)
+static int sum_length_of(const pt_sum_t *sum)
 {
     for (int i = PT_SUM_BINS - 1; i >= 0; i--)
         if (sum->bins[i] != 0)
@@ -82,7 +82,7 @@ static int length_of(const pt_sum_t *sum)
     return 0;
 }
 
-static bool digit_at(const pt_sum_t *sum, int place)
+static bool sum_digit_at(const pt_sum_t *sum, int place)
 {
     int bin = place / BIN_BITS;
 
@@ -91,13 +91,13 @@ static bool digit_at(const pt_sum_t *sum, int place)
     return sum->bins[bin] >> (place - BIN_BITS * bin) & 1;
 }
 
-static bool any_below(const pt_sum_t *sum, int place)
+static bool sum_any_below(const pt_sum_t *sum, int place)
 {
     for (int i = 0; i < place / BIN_BITS; i++)
         if (sum->bins[i] != 0)
             return true;
     for (int i = place / BIN_BITS * BIN_BITS; i < place; i++)
-        if (digit_at(sum, i))
+        if (sum_digit_at(sum, i))
             return true;
     return false;
 }
@@ -105,16 +105,16 @@ static bool any_below(const pt_sum_t *sum, int place)
 /* The sum is an integer times 2^-1074. One of up to 53 digits is a double; otherwise the
  * first 53 are kept and the rest decides. A result of more than 53 digits is never
  * subnormal, so it is rounded once. */
-static double round_even(const pt_sum_t *sum)
+static double sum_round_even(const pt_sum_t *sum)
 {
-    int length = length_of(sum);
+    int length = sum_length_of(sum);
     int drop = length > DIGITS ? length - DIGITS : 0;
     uint64_t digits = 0;
 
     for (int place = length - 1; place >= drop; place--)
-        digits = digits << 1 | digit_at(sum, place);
-    if (drop > 0 && digit_at(sum, drop - 1) &&
-        ((digits & 1) != 0 || any_below(sum, drop - 1)))
+        digits = digits << 1 | sum_digit_at(sum, place);
+    if (drop > 0 && sum_digit_at(sum, drop - 1) &&
+        ((digits & 1) != 0 || sum_any_below(sum, drop - 1)))
         digits++;
     return ldexp((double)digits, drop + LEAST_EXPONENT);
 }
@@ -129,11 +129,11 @@ double pt_sum_value(const pt_sum_t *sum)
         return sum->positive_inf > 0 ? INFINITY : -INFINITY;
     pt_sum_carry(&exact);
     if (exact.bins[PT_SUM_BINS - 1] >= 0)
-        return round_even(&exact);
+        return sum_round_even(&exact);
     for (int i = 0; i < PT_SUM_BINS; i++)
         exact.bins[i] = -exact.bins[i];
     pt_sum_carry(&exact);
-    return -round_even(&exact);
+    return -sum_round_even(&exact);
 }
 
 int64_t pt_sum_nonfinite(const pt_sum_t *sum)

@@ -35,7 +35,7 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
 }
 
 /* Bytes of the UTF-8 character at the start, its number in *code; 0: none begins there (RFC 3629). */
-static size_t take_character(const char *text, size_t left, uint32_t *code)
+static size_t text_take_character(const char *text, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *bytes = (const unsigned char *)text;
@@ -58,7 +58,7 @@ static size_t take_character(const char *text, size_t left, uint32_t *code)
 }
 
 /* Control characters C0 and C1, and those that turn the direction of the line. */
-static bool is_obeyed(uint32_t code)
+static bool text_is_obeyed(uint32_t code)
 {
     return (code < 0x20 && code != '\t' && code != '\n') ||
            (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
@@ -70,9 +70,9 @@ void pt_text_printable(char *text)
     uint32_t code;
 
     while (*text) {
-        size_t length = take_character(text, 4, &code); /* the NUL ends it, too */
+        size_t length = text_take_character(text, 4, &code); /* the NUL ends it, too */
 
-        if (length == 0 || is_obeyed(code))
+        if (length == 0 || text_is_obeyed(code))
             memset(text, '?', length > 0 ? length : 1);
         text += length > 0 ? length : 1;
     }
@@ -85,7 +85,7 @@ size_t pt_text_utf8(const char *bytes, size_t length, char *out)
     uint32_t code;
 
     for (size_t i = 0; i < length;) {
-        size_t count = take_character(bytes + i, length - i, &code);
+        size_t count = text_take_character(bytes + i, length - i, &code);
 
         if (count > 0)
             memcpy(out + kept, bytes + i, count);
@@ -164,13 +164,13 @@ const char *pt_text_count(double count, char *buffer, size_t size)
     return buffer;
 }
 
-static int least(int a, int b)
+static int text_least(int a, int b)
 {
     return a < b ? a : b;
 }
 
 /* Restricted form (optimal string alignment): no letter is edited twice. */
-static int distance_of(const char *a, int rows, const char *b, int cols)
+static int text_distance_of(const char *a, int rows, const char *b, int cols)
 {
     int row[3][DISTANCE_ROW + 1];
     int *before = row[0], *last = row[1], *now = row[2], *spare;
@@ -181,9 +181,9 @@ static int distance_of(const char *a, int rows, const char *b, int cols)
         now[0] = i;
         for (int j = 1; j <= cols; j++) {
             int best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            best = least(best, least(last[j], now[j - 1]) + 1);
+            best = text_least(best, text_least(last[j], now[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                best = least(best, before[j - 2] + 1);
+                best = text_least(best, before[j - 2] + 1);
             now[j] = best;
         }
         spare = before, before = last, last = now, now = spare;
@@ -205,7 +205,7 @@ int pt_text_distance(const char *a, const char *b)
     }
     if (rows > DISTANCE_ROW || cols > DISTANCE_ROW)
         return DISTANCE_CAP;
-    return least(distance_of(a, (int)rows, b, (int)cols), DISTANCE_CAP);
+    return text_least(text_distance_of(a, (int)rows, b, (int)cols), DISTANCE_CAP);
 }
 
 bool pt_text_is_near(const char *word, int distance)
@@ -214,7 +214,7 @@ bool pt_text_is_near(const char *word, int distance)
 }
 
 /* Digits from *text onwards, appended to *value; false on overflow or when there are none. */
-static bool take_digits(const char **text, uint64_t *value, int *count)
+static bool text_take_digits(const char **text, uint64_t *value, int *count)
 {
     const char *first = *text;
 
@@ -226,7 +226,7 @@ static bool take_digits(const char **text, uint64_t *value, int *count)
     return *count > 0;
 }
 
-static bool raise_to(uint64_t base, uint64_t exponent, uint64_t *out)
+static bool text_raise_to(uint64_t base, uint64_t exponent, uint64_t *out)
 {
     *out = 1;
     if (base <= 1) {
@@ -240,7 +240,8 @@ static bool raise_to(uint64_t base, uint64_t exponent, uint64_t *out)
 }
 
 /* The value times ten to the power `exponent`, if that is an integer of 64 bits. */
-static bool scale_ten(uint64_t *value, bool negative, uint64_t exponent, int fraction)
+static bool text_scale_ten(uint64_t *value, bool negative, uint64_t exponent,
+                           int fraction)
 {
     uint64_t power;
 
@@ -249,17 +250,17 @@ static bool scale_ten(uint64_t *value, bool negative, uint64_t exponent, int fra
     if (exponent > 64)
         return false;
     if (!negative && exponent >= (uint64_t)fraction)
-        return raise_to(10, exponent - (uint64_t)fraction, &power) &&
+        return text_raise_to(10, exponent - (uint64_t)fraction, &power) &&
                !__builtin_mul_overflow(*value, power, value);
     exponent = negative ? exponent + (uint64_t)fraction : (uint64_t)fraction - exponent;
-    if (!raise_to(10, exponent, &power) || *value % power != 0)
+    if (!text_raise_to(10, exponent, &power) || *value % power != 0)
         return false;
     *value /= power;
     return true;
 }
 
 /* "1.5e6" from behind the whole digits: ".5e6" or "e6". */
-static bool take_scientific(const char **text, uint64_t *value)
+static bool text_take_scientific(const char **text, uint64_t *value)
 {
     uint64_t exponent = 0;
     int fraction = 0, digits;
@@ -267,7 +268,7 @@ static bool take_scientific(const char **text, uint64_t *value)
 
     if (**text == '.') {
         (*text)++;
-        if (!take_digits(text, value, &fraction))
+        if (!text_take_digits(text, value, &fraction))
             return false;
     }
     if (**text != 'e' && **text != 'E')
@@ -276,8 +277,8 @@ static bool take_scientific(const char **text, uint64_t *value)
     negative = **text == '-';
     if (**text == '-' || **text == '+')
         (*text)++;
-    return take_digits(text, &exponent, &digits) &&
-           scale_ten(value, negative, exponent, fraction);
+    return text_take_digits(text, &exponent, &digits) &&
+           text_scale_ten(value, negative, exponent, fraction);
 }
 
 bool pt_text_int(const char *text, int64_t *out)
@@ -288,14 +289,14 @@ bool pt_text_int(const char *text, int64_t *out)
 
     if (*text == '-' || *text == '+')
         text++;
-    if (!take_digits(&text, &value, &digits))
+    if (!text_take_digits(&text, &value, &digits))
         return false;
     if (*text == '^') {
         text++;
-        if (!take_digits(&text, &exponent, &digits) ||
-            !raise_to(value, exponent, &value))
+        if (!text_take_digits(&text, &exponent, &digits) ||
+            !text_raise_to(value, exponent, &value))
             return false;
-    } else if (*text != '\0' && !take_scientific(&text, &value)) {
+    } else if (*text != '\0' && !text_take_scientific(&text, &value)) {
         return false;
     }
     if (*text != '\0' || value > (uint64_t)INT64_MAX + negative)

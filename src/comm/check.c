@@ -14,8 +14,8 @@ const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer)
     }
 }
 
-static pt_status_t refuse(const pt_transfer_t *transfer, const char *what,
-                          const pt_tensor_t *tensor)
+static pt_status_t check_refuse(const pt_transfer_t *transfer, const char *what,
+                                const pt_tensor_t *tensor)
 {
     char text[96];
 
@@ -25,8 +25,9 @@ static pt_status_t refuse(const pt_transfer_t *transfer, const char *what,
                    tensor ? pt_tensor_text(tensor, text, sizeof text) : "");
 }
 
-static pt_status_t check_tensor(const pt_transfer_t *transfer, const pt_tensor_t *tensor,
-                                const char *name, int64_t count)
+static pt_status_t comm_check_tensor(const pt_transfer_t *transfer,
+                                     const pt_tensor_t *tensor, const char *name,
+                                     int64_t count)
 {
     const pt_engine_t *engine = transfer->comm->engine;
     char what[128];
@@ -45,13 +46,13 @@ static pt_status_t check_tensor(const pt_transfer_t *transfer, const pt_tensor_t
         pt_text_add(&text, "lie in host memory, as this engine has no device");
     else
         return PT_OK;
-    return refuse(transfer, what, tensor);
+    return check_refuse(transfer, what, tensor);
 }
 
 static pt_status_t check_peer(const pt_transfer_t *transfer)
 {
     if (transfer->peer < 0 || transfer->peer >= transfer->comm->group->size)
-        return refuse(transfer, "peer outside the communicator", NULL);
+        return check_refuse(transfer, "peer outside the communicator", NULL);
     return PT_OK;
 }
 
@@ -61,11 +62,11 @@ static pt_status_t check_blocks(const pt_transfer_t *transfer, const int64_t *co
     int64_t count = pt_tensor_count(tensor);
 
     if (!counts || !starts)
-        return refuse(transfer, "needs all four arrays of counts and starts, or none",
-                      NULL);
+        return check_refuse(
+            transfer, "needs all four arrays of counts and starts, or none", NULL);
     for (int r = 0; r < transfer->comm->group->size; r++)
         if (counts[r] < 0 || starts[r] < 0 || starts[r] > count - counts[r])
-            return refuse(transfer, "a block must lie inside its tensor", tensor);
+            return check_refuse(transfer, "a block must lie inside its tensor", tensor);
     return PT_OK;
 }
 
@@ -80,7 +81,7 @@ static pt_status_t check_apart(const pt_transfer_t *transfer, const pt_tensor_t 
     if (!a->data || !b->data || x >= y_end || y >= x_end ||
         (place >= 0 && x == y + (uintptr_t)place))
         return PT_OK;
-    return refuse(transfer, "buffers overlap", NULL);
+    return check_refuse(transfer, "buffers overlap", NULL);
 }
 
 static pt_status_t check_all_to_all(const pt_transfer_t *transfer)
@@ -90,7 +91,7 @@ static pt_status_t check_all_to_all(const pt_transfer_t *transfer)
                    transfer->send_starts || transfer->recv_starts;
 
     if (unequal) {
-        PT_TRY(check_tensor(transfer, &transfer->recv, "recv", -1));
+        PT_TRY(comm_check_tensor(transfer, &transfer->recv, "recv", -1));
         PT_TRY(check_blocks(transfer, transfer->send_counts, transfer->send_starts,
                             &transfer->send));
         PT_TRY(check_blocks(transfer, transfer->recv_counts, transfer->recv_starts,
@@ -98,9 +99,10 @@ static pt_status_t check_all_to_all(const pt_transfer_t *transfer)
         return check_apart(transfer, &transfer->send, &transfer->recv, -1);
     }
     if (pt_tensor_count(&transfer->send) % size != 0)
-        return refuse(transfer, "send must divide into equal blocks", &transfer->send);
-    PT_TRY(check_tensor(transfer, &transfer->recv, "recv",
-                        pt_tensor_count(&transfer->send)));
+        return check_refuse(transfer, "send must divide into equal blocks",
+                            &transfer->send);
+    PT_TRY(comm_check_tensor(transfer, &transfer->recv, "recv",
+                             pt_tensor_count(&transfer->send)));
     return check_apart(transfer, &transfer->send, &transfer->recv, 0);
 }
 
@@ -114,27 +116,29 @@ static pt_status_t check_cut(const pt_transfer_t *transfer, const char *name,
     if (transfer->granularity > 0 || pt_tensor_count(whole) % size == 0)
         return PT_OK;
     pt_text_add(&text, "%s must divide into equal blocks", name);
-    return refuse(transfer, what, whole);
+    return check_refuse(transfer, what, whole);
 }
 
-static pt_status_t check_sum(const pt_transfer_t *transfer)
+static pt_status_t comm_check_sum(const pt_transfer_t *transfer)
 {
     const pt_tensor_t *send = &transfer->send, *recv = &transfer->recv;
     const pt_ring_t *ring = transfer->comm->ring;
     pt_rank_block_t own = pt_transfer_block(transfer, transfer->comm->group->rank);
 
     if (send->memory == PT_MEMORY_HOST)
-        return refuse(transfer, "send must lie in device memory", send);
+        return check_refuse(transfer, "send must lie in device memory", send);
     if (!ring || !ring->options.sums)
-        return refuse(transfer, "no ring for sums is reserved", NULL);
+        return check_refuse(transfer, "no ring for sums is reserved", NULL);
     if (transfer->wire != send->dtype && !ring->options.narrows)
-        return refuse(transfer, "the ring is not reserved for sums that narrow", NULL);
+        return check_refuse(transfer, "the ring is not reserved for sums that narrow",
+                            NULL);
     if (!pt_dtype_is_float(transfer->wire) ||
         pt_dtype_size(transfer->wire) > pt_dtype_size(send->dtype))
-        return refuse(transfer, "the type on the wire must be send's or narrower", send);
+        return check_refuse(transfer, "the type on the wire must be send's or narrower",
+                            send);
     if (transfer->kind == PT_REDUCE_SCATTER)
         PT_TRY(check_cut(transfer, "send", send));
-    PT_TRY(check_tensor(transfer, recv, "recv", own.count));
+    PT_TRY(comm_check_tensor(transfer, recv, "recv", own.count));
     return check_apart(transfer, recv, send,
                        own.first * (int64_t)pt_dtype_size(send->dtype));
 }
@@ -145,10 +149,10 @@ static pt_status_t check_all_gather(const pt_transfer_t *transfer)
     pt_rank_block_t own = pt_transfer_block(transfer, transfer->comm->group->rank);
 
     if (transfer->granularity > 0 && !transfer->comm->ring)
-        return refuse(transfer, "no ring is reserved for unequal blocks", NULL);
-    PT_TRY(check_tensor(transfer, recv, "recv", -1));
+        return check_refuse(transfer, "no ring is reserved for unequal blocks", NULL);
+    PT_TRY(comm_check_tensor(transfer, recv, "recv", -1));
     PT_TRY(check_cut(transfer, "recv", recv));
-    PT_TRY(check_tensor(transfer, send, "send", own.count));
+    PT_TRY(comm_check_tensor(transfer, send, "send", own.count));
     return check_apart(transfer, send, recv,
                        own.first * (int64_t)pt_dtype_size(recv->dtype));
 }
@@ -158,11 +162,12 @@ static pt_status_t check_reduction(const pt_transfer_t *transfer)
     pt_dtype_t dtype = transfer->send.dtype;
 
     if (transfer->kind == PT_SUM_INT64 && dtype != PT_I64)
-        return refuse(transfer, "send must be int64", &transfer->send);
+        return check_refuse(transfer, "send must be int64", &transfer->send);
     if (dtype == PT_BF16 || dtype == PT_F16 || dtype == PT_U8)
-        return refuse(transfer, "send must be fp32, fp64 or integer", &transfer->send);
-    PT_TRY(check_tensor(transfer, &transfer->recv, "recv",
-                        pt_tensor_count(&transfer->send)));
+        return check_refuse(transfer, "send must be fp32, fp64 or integer",
+                            &transfer->send);
+    PT_TRY(comm_check_tensor(transfer, &transfer->recv, "recv",
+                             pt_tensor_count(&transfer->send)));
     return check_apart(transfer, &transfer->send, &transfer->recv, 0);
 }
 
@@ -174,15 +179,16 @@ static pt_status_t check_after(const pt_transfer_t *transfer)
     uintptr_t bytes = (uintptr_t)engine->max_requests * sizeof *engine->requests;
 
     if (transfer->after_count < 0 || transfer->after_count > PT_AFTER)
-        return refuse(transfer, "comes after too many requests", NULL);
+        return check_refuse(transfer, "comes after too many requests", NULL);
     for (int i = 0; i < transfer->after_count; i++) {
         const pt_request_t *after = transfer->after[i];
         if (after && (uintptr_t)after - pool >= bytes)
-            return refuse(transfer, "comes after a request of another engine", NULL);
+            return check_refuse(transfer, "comes after a request of another engine",
+                                NULL);
         if (!after || after->state == PT_REQUEST_FREE)
-            return refuse(transfer,
-                          "comes after a request that was never begun, or is ended",
-                          NULL);
+            return check_refuse(
+                transfer, "comes after a request that was never begun, or is ended",
+                NULL);
     }
     return PT_OK;
 }
@@ -193,24 +199,24 @@ pt_status_t pt_transfer_check(const pt_transfer_t *transfer)
 
     PT_TRY(check_after(transfer));
     if (transfer->kind != PT_RECV && transfer->kind != PT_BROADCAST) {
-        PT_TRY(check_tensor(transfer, send, "send", -1));
+        PT_TRY(comm_check_tensor(transfer, send, "send", -1));
         if (transfer->kind > PT_BROADCAST && !pt_transfer_is_sum(transfer) &&
             send->dtype != recv->dtype)
-            return refuse(transfer, "send and recv must have one type", recv);
+            return check_refuse(transfer, "send and recv must have one type", recv);
     }
     switch (transfer->kind) {
     case PT_SEND: return check_peer(transfer);
     case PT_RECV:
     case PT_BROADCAST:
         PT_TRY(check_peer(transfer));
-        return check_tensor(transfer, recv, "recv", -1);
+        return comm_check_tensor(transfer, recv, "recv", -1);
     case PT_ALL_GATHER: return check_all_gather(transfer);
     case PT_ALL_TO_ALL: return check_all_to_all(transfer);
     case PT_REDUCE_SCATTER:
-    case PT_ALL_REDUCE: return check_sum(transfer);
+    case PT_ALL_REDUCE: return comm_check_sum(transfer);
     case PT_MAX:
     case PT_SUM_INT64: return check_reduction(transfer);
     case PT_TRANSFER_KINDS: break;
     }
-    return refuse(transfer, "no such kind", NULL);
+    return check_refuse(transfer, "no such kind", NULL);
 }

@@ -15,7 +15,7 @@ typedef struct error_record {
     char text[PT_ERROR_TEXT];
 } error_record_t;
 
-static pt_status_t run_move(pt_comm_t *comm, const pt_wire_move_t *move)
+static pt_status_t collect_run_move(pt_comm_t *comm, const pt_wire_move_t *move)
 {
     pt_wire_move_t injected = *move;
     pt_request_t *request;
@@ -28,16 +28,17 @@ static pt_status_t run_move(pt_comm_t *comm, const pt_wire_move_t *move)
     return PT_OK;
 }
 
-static pt_status_t run_booked(pt_comm_t *comm, const pt_wire_move_t *move)
+static pt_status_t collect_run_booked(pt_comm_t *comm, const pt_wire_move_t *move)
 {
     PT_CHECK(move->count >= 0 && move->peer >= 0 && move->peer < comm->group->size,
              PT_INTERNAL, "small collective over %s: %lld elements, root %d of %d ranks",
              comm->name, (long long)move->count, move->peer, comm->group->size);
     pt_ledger_book_small(comm, move);
-    return run_move(comm, move);
+    return collect_run_move(comm, move);
 }
 
-static pt_wire_move_t int64_move(pt_transfer_kind_t kind, int64_t *values, int count)
+static pt_wire_move_t collect_int64_move(pt_transfer_kind_t kind, int64_t *values,
+                                         int count)
 {
     return (pt_wire_move_t){.kind = (int)kind,
                             .dtype = PT_I64,
@@ -46,7 +47,7 @@ static pt_wire_move_t int64_move(pt_transfer_kind_t kind, int64_t *values, int c
                             .recv = values};
 }
 
-static pt_wire_move_t broadcast_move(int root, void *data, int64_t bytes)
+static pt_wire_move_t collect_broadcast_move(int root, void *data, int64_t bytes)
 {
     return (pt_wire_move_t){.kind = PT_BROADCAST,
                             .peer = root,
@@ -57,28 +58,29 @@ static pt_wire_move_t broadcast_move(int root, void *data, int64_t bytes)
 
 pt_status_t pt_comm_barrier(pt_comm_t *comm)
 {
-    return run_booked(comm, &(pt_wire_move_t){.kind = PT_WIRE_BARRIER, .dtype = PT_I64});
+    return collect_run_booked(
+        comm, &(pt_wire_move_t){.kind = PT_WIRE_BARRIER, .dtype = PT_I64});
 }
 
 pt_status_t pt_comm_broadcast_bytes(pt_comm_t *comm, int root, void *data, int64_t bytes)
 {
-    pt_wire_move_t move = broadcast_move(root, data, bytes);
+    pt_wire_move_t move = collect_broadcast_move(root, data, bytes);
 
-    return run_booked(comm, &move);
+    return collect_run_booked(comm, &move);
 }
 
 pt_status_t pt_comm_sum_int64(pt_comm_t *comm, int64_t *values, int count)
 {
-    pt_wire_move_t move = int64_move(PT_SUM_INT64, values, count);
+    pt_wire_move_t move = collect_int64_move(PT_SUM_INT64, values, count);
 
-    return run_booked(comm, &move);
+    return collect_run_booked(comm, &move);
 }
 
 pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count)
 {
-    pt_wire_move_t move = int64_move(PT_MAX, values, count);
+    pt_wire_move_t move = collect_int64_move(PT_MAX, values, count);
 
-    return run_booked(comm, &move);
+    return collect_run_booked(comm, &move);
 }
 
 pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
@@ -93,18 +95,18 @@ pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
 
     if (!comm->engine->wire->moves_data && root == comm->group->rank)
         memcpy((char *)all + root * bytes, mine, (size_t)bytes);
-    return run_booked(comm, &move);
+    return collect_run_booked(comm, &move);
 }
 
 /* ---- agreement ---------------------------------------------------------------------------- */
 
 /* The greatest of these belongs to the most severe status and, among those, the lowest rank. */
-static int64_t severity(pt_status_t status, int rank)
+static int64_t collect_severity(pt_status_t status, int rank)
 {
     return (int64_t)status * INT32_MAX + (INT32_MAX - 1 - rank);
 }
 
-static void pack(error_record_t *record)
+static void collect_pack(error_record_t *record)
 {
     const pt_error_t *error = pt_error_last();
 
@@ -120,7 +122,7 @@ static void pack(error_record_t *record)
 }
 
 /* Site and trace are pointers into another process: they stay with the rank that spoke. */
-static void unpack(const error_record_t *record)
+static void collect_unpack(const error_record_t *record)
 {
     pt_error_t error = {.status = (pt_status_t)record->status,
                         .scope = PT_SCOPE_COMMON,
@@ -138,13 +140,13 @@ static void unpack(const error_record_t *record)
 }
 
 /* Makes the record of `speaker` everyone's. A status that is no failure brings none. */
-static pt_status_t spread_record(pt_comm_t *comm, int speaker, pt_status_t worst,
-                                 bool quiet)
+static pt_status_t collect_spread_record(pt_comm_t *comm, int speaker,
+                                         pt_status_t worst, bool quiet)
 {
     bool speaks = speaker == comm->group->rank;
     error_record_t record = {0};
     pt_error_t mine;
-    pt_wire_move_t move = broadcast_move(speaker, &record, sizeof record);
+    pt_wire_move_t move = collect_broadcast_move(speaker, &record, sizeof record);
 
     if (worst <= PT_ABORTED) {
         pt_error_clear();
@@ -155,29 +157,29 @@ static pt_status_t spread_record(pt_comm_t *comm, int speaker, pt_status_t worst
             (void)PT_FAIL(worst, "%s", pt_status_sentence(worst));
         if (!quiet)
             pt_error_print();
-        pack(&record);
+        collect_pack(&record);
     }
     mine = *pt_error_last();
     pt_error_clear();
     pt_ledger_book_control(comm, speaks ? comm->group->size - 1 : 0,
                            speaks ? (comm->group->size - 1) * move.count : 0);
-    PT_TRY(run_move(comm, &move));
+    PT_TRY(collect_run_move(comm, &move));
     if (speaks) {
         mine.scope = PT_SCOPE_COMMON;
         pt_error_set(&mine);
     } else {
-        unpack(&record);
+        collect_unpack(&record);
     }
     return PT_OK;
 }
 
-static pt_status_t find_worst(pt_comm_t *comm, pt_status_t status, int64_t *out)
+static pt_status_t collect_find_worst(pt_comm_t *comm, pt_status_t status, int64_t *out)
 {
-    pt_wire_move_t move = int64_move(PT_MAX, out, 1);
+    pt_wire_move_t move = collect_int64_move(PT_MAX, out, 1);
 
-    *out = severity(status, comm->group->rank);
+    *out = collect_severity(status, comm->group->rank);
     pt_ledger_book_control(comm, 1, sizeof *out);
-    return run_move(comm, &move);
+    return collect_run_move(comm, &move);
 }
 
 pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet)
@@ -185,17 +187,17 @@ pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet)
     int64_t worst;
     pt_status_t agreed;
 
-    PT_TRY(find_worst(comm, status, &worst));
+    PT_TRY(collect_find_worst(comm, status, &worst));
     agreed = (pt_status_t)(worst / INT32_MAX);
     if (agreed != PT_OK)
-        PT_TRY(spread_record(comm, (int)(INT32_MAX - 1 - worst % INT32_MAX), agreed,
-                             quiet));
+        PT_TRY(collect_spread_record(comm, (int)(INT32_MAX - 1 - worst % INT32_MAX),
+                                     agreed, quiet));
     return agreed;
 }
 
 /* ---- exchange ----------------------------------------------------------------------------- */
 
-static pt_status_t worst_of(const int64_t ranks[PT_STATUS_COUNT])
+static pt_status_t collect_worst_of(const int64_t ranks[PT_STATUS_COUNT])
 {
     int status = PT_STATUS_COUNT - 1;
 
@@ -210,7 +212,7 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
     int64_t packed[MAX_SUMS * PT_SUM_WORDS + MAX_VALUES + PT_STATUS_COUNT + 1] = {0};
     int64_t *packed_values, *ranks, *signature;
     int words = sum_count * PT_SUM_WORDS + value_count + PT_STATUS_COUNT + 1;
-    pt_wire_move_t move = int64_move(PT_SUM_INT64, packed, words);
+    pt_wire_move_t move = collect_int64_move(PT_SUM_INT64, packed, words);
 
     PT_CHECK(sum_count >= 0 && sum_count <= MAX_SUMS && value_count >= 0 &&
                  value_count <= MAX_VALUES,
@@ -228,7 +230,7 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
         memcpy(packed_values, values, (size_t)value_count * sizeof *values);
     ranks[mine]++;
     pt_ledger_book_control(comm, 1, words * (int64_t)sizeof *packed);
-    PT_TRY(run_move(comm, &move));
+    PT_TRY(collect_run_move(comm, &move));
     if (*signature != 0)
         return pt_watch_disagree();
     if (sum_count > 0)
@@ -237,7 +239,7 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
         memcpy(values, packed_values, (size_t)value_count * sizeof *values);
     for (int i = 0; i < sum_count; i++)
         pt_sum_carry(&sums[i]);
-    if (worst_of(ranks) > PT_ABORTED)
+    if (collect_worst_of(ranks) > PT_ABORTED)
         return pt_comm_agree(comm, mine, false);
-    return worst_of(ranks);
+    return collect_worst_of(ranks);
 }

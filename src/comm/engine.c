@@ -76,8 +76,8 @@ pt_status_t pt_comm_wait_stream(pt_engine_t *engine, pt_stream_t *stream)
 
 /* ---- communicators ------------------------------------------------------------------------ */
 
-static pt_status_t new_comm(pt_engine_t *engine, const char *name, pt_axis_t axis,
-                            pt_comm_t **out)
+static pt_status_t engine_new_comm(pt_engine_t *engine, const char *name,
+                                   pt_axis_t axis, pt_comm_t **out)
 {
     PT_TRY(PT_NEW("communicator", 1, out));
     **out = (pt_comm_t){.engine = engine, .axis = axis};
@@ -94,7 +94,7 @@ pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *
 
     *out = NULL;
     PT_TRY(pt_comm_flush(parent));
-    PT_TRY(new_comm(engine, name, axis, &comm));
+    PT_TRY(engine_new_comm(engine, name, axis, &comm));
     watch_ticket_t ticket = watch_block(parent, WATCH_SPLIT);
     PT_TRY_GOTO(release, engine->wire->ops->split(engine->wire, parent->group, place,
                                                   name, &comm->group));
@@ -164,7 +164,7 @@ void *pt_comm_mpi(const pt_comm_t *comm)
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static pt_status_t choose_path(pt_engine_t *engine, pt_gpu_direct_t gpu_direct)
+static pt_status_t engine_choose_path(pt_engine_t *engine, pt_gpu_direct_t gpu_direct)
 {
     engine->direct =
         engine->device && engine->device->ops->device_memory_is_host_memory;
@@ -176,7 +176,7 @@ static pt_status_t choose_path(pt_engine_t *engine, pt_gpu_direct_t gpu_direct)
     return PT_OK;
 }
 
-static pt_status_t create_pools(pt_engine_t *engine)
+static pt_status_t engine_create_pools(pt_engine_t *engine)
 {
     int count = engine->max_requests;
 
@@ -215,9 +215,10 @@ pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options
     if (options->chaos != 0)
         engine->chaos =
             (options->chaos << 32) + ((uint64_t)wire->world->rank << 20) + 1;
-    PT_TRY_GOTO(destroy, choose_path(engine, options->gpu_direct));
-    PT_TRY_GOTO(destroy, create_pools(engine));
-    PT_TRY_GOTO(destroy, new_comm(engine, "world", PT_AXIS_WORLD, &engine->world));
+    PT_TRY_GOTO(destroy, engine_choose_path(engine, options->gpu_direct));
+    PT_TRY_GOTO(destroy, engine_create_pools(engine));
+    PT_TRY_GOTO(destroy,
+                engine_new_comm(engine, "world", PT_AXIS_WORLD, &engine->world));
     engine->world->group = wire->world;
     watch_join(engine->world, NULL, 0);
     *out = engine;

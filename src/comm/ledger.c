@@ -24,7 +24,7 @@ const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine)
     return &engine->ledger;
 }
 
-static void add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
+static void ledger_add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
 {
     row->calls++;
     row->messages += messages;
@@ -32,7 +32,7 @@ static void add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
 }
 
 /* Bytes of the blocks of an unequal all-to-all that are for others. */
-static int64_t unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t *move)
+static int64_t ledger_unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t *move)
 {
     int64_t elements = 0;
 
@@ -42,7 +42,7 @@ static int64_t unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t *move)
     return elements * (int64_t)pt_dtype_size(move->dtype);
 }
 
-static void book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
+static void ledger_book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
 {
     pt_ledger_row_t *row = &comm->engine->ledger.rows[comm->axis][kind];
     int64_t others = comm->group->size - 1, rank = comm->group->rank;
@@ -55,17 +55,19 @@ static void book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
     case PT_WIRE_GATHER: leaves = move->peer != rank; break;
     case PT_BROADCAST: leaves = leaves && move->peer == rank; /* fall through */
     case PT_ALL_GATHER:
-        add(row, leaves ? others : 0, leaves ? others * bytes : 0);
+        ledger_add(row, leaves ? others : 0, leaves ? others * bytes : 0);
         return;
     case PT_ALL_TO_ALL:
-        add(row, others, move->send_counts ? unequal_bytes(comm, move) : others * bytes);
+        ledger_add(row, others,
+                   move->send_counts ? ledger_unequal_bytes(comm, move)
+                                     : others * bytes);
         return;
     default: break;
     }
-    add(row, leaves, leaves ? bytes : 0);
+    ledger_add(row, leaves, leaves ? bytes : 0);
 }
 
-static void book_pieces(const pt_request_t *request)
+static void ledger_book_pieces(const pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
     pt_comm_t *comm = transfer->comm;
@@ -81,16 +83,17 @@ static void book_pieces(const pt_request_t *request)
                    pieces;
         elements = count - own.count;
     }
-    add(&comm->engine->ledger.rows[comm->axis][transfer->kind], messages,
-        elements * (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer)));
+    ledger_add(&comm->engine->ledger.rows[comm->axis][transfer->kind], messages,
+               elements * (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer)));
 }
 
 void pt_ledger_book(const pt_request_t *request)
 {
     if (request->piece > 0)
-        book_pieces(request);
+        ledger_book_pieces(request);
     else
-        book(request->transfer.comm, (int)request->transfer.kind, &request->ticket.move);
+        ledger_book(request->transfer.comm, (int)request->transfer.kind,
+                    &request->ticket.move);
 }
 
 void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move)
@@ -101,12 +104,12 @@ void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move)
         kind = PT_SUM_INT64;
     else if (kind == PT_WIRE_GATHER)
         kind = PT_ALL_GATHER;
-    book(comm, kind, move);
+    ledger_book(comm, kind, move);
 }
 
 void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes)
 {
     bool leaves = comm->group->size > 1;
 
-    add(&comm->engine->ledger.control, leaves ? messages : 0, leaves ? bytes : 0);
+    ledger_add(&comm->engine->ledger.control, leaves ? messages : 0, leaves ? bytes : 0);
 }

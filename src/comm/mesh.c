@@ -26,7 +26,7 @@ pt_mesh_shape_t pt_mesh_shape_default(void)
 
 /* ---- completing and checking -------------------------------------------------------------- */
 
-static pt_status_t check_sizes(const pt_mesh_shape_t *shape, int ranks)
+static pt_status_t mesh_check_sizes(const pt_mesh_shape_t *shape, int ranks)
 {
     int seen[PT_AXIS_COUNT] = {0};
 
@@ -50,14 +50,14 @@ static pt_status_t check_sizes(const pt_mesh_shape_t *shape, int ranks)
 }
 
 /* The multiple of `step` nearest to `value`, at least one. */
-static int64_t nearest_multiple(int64_t value, int64_t step)
+static int64_t mesh_nearest_multiple(int64_t value, int64_t step)
 {
     int64_t times = (value + step / 2) / step;
 
     return step * (times > 0 ? times : 1);
 }
 
-static pt_status_t complete_data(pt_mesh_shape_t *shape, int ranks)
+static pt_status_t mesh_complete_data(pt_mesh_shape_t *shape, int ranks)
 {
     const int *size = shape->size;
     int64_t replica = (int64_t)size[PT_AXIS_TENSOR] * size[PT_AXIS_CONTEXT];
@@ -72,7 +72,7 @@ static pt_status_t complete_data(pt_mesh_shape_t *shape, int ranks)
                     "pipeline %d = %lld ranks; the nearest number that does is %lld",
                     ranks, size[PT_AXIS_TENSOR], size[PT_AXIS_CONTEXT],
                     size[PT_AXIS_PIPELINE], (long long)replica,
-                    (long long)nearest_multiple(ranks, replica));
+                    (long long)mesh_nearest_multiple(ranks, replica));
     if (shape->size[PT_AXIS_DATA] == 0)
         shape->size[PT_AXIS_DATA] = (int)(ranks / replica);
     PT_CHECK_COMMON(
@@ -86,7 +86,7 @@ static pt_status_t complete_data(pt_mesh_shape_t *shape, int ranks)
 }
 
 /* The divisor of `whole` nearest to `value`. */
-static int64_t nearest_divisor(int64_t whole, int64_t value)
+static int64_t mesh_nearest_divisor(int64_t whole, int64_t value)
 {
     for (int64_t distance = 0; distance < whole + value; distance++) {
         int64_t below = value - distance, above = value + distance;
@@ -98,7 +98,7 @@ static int64_t nearest_divisor(int64_t whole, int64_t value)
     return 1;
 }
 
-static pt_status_t complete_expert_data(pt_mesh_shape_t *shape)
+static pt_status_t mesh_complete_expert_data(pt_mesh_shape_t *shape)
 {
     int *size = shape->size;
     int64_t stage =
@@ -109,22 +109,23 @@ static pt_status_t complete_expert_data(pt_mesh_shape_t *shape)
         stage % inner == 0, PT_CONFIG,
         "expert_tensor %lld does not divide the %lld ranks of a stage (tensor x "
         "context x data); the nearest that does is %lld",
-        (long long)inner, (long long)stage, (long long)nearest_divisor(stage, inner));
+        (long long)inner, (long long)stage,
+        (long long)mesh_nearest_divisor(stage, inner));
     PT_CHECK_COMMON(
         stage / inner % size[PT_AXIS_EXPERT] == 0, PT_CONFIG,
         "expert %d does not divide the %lld ranks of a stage (tensor x context "
         "x data) / expert_tensor %lld; the nearest that does is %lld",
         size[PT_AXIS_EXPERT], (long long)(stage / inner), (long long)inner,
-        (long long)nearest_divisor(stage / inner, size[PT_AXIS_EXPERT]));
+        (long long)mesh_nearest_divisor(stage / inner, size[PT_AXIS_EXPERT]));
     size[PT_AXIS_EXPERT_DATA] = (int)(stage / inner / size[PT_AXIS_EXPERT]);
     return PT_OK;
 }
 
 pt_status_t pt_mesh_shape_complete(pt_mesh_shape_t *shape, int ranks)
 {
-    PT_TRY(check_sizes(shape, ranks));
-    PT_TRY(complete_data(shape, ranks));
-    return complete_expert_data(shape);
+    PT_TRY(mesh_check_sizes(shape, ranks));
+    PT_TRY(mesh_complete_data(shape, ranks));
+    return mesh_complete_expert_data(shape);
 }
 
 /* ---- coordinates -------------------------------------------------------------------------- */

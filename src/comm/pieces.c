@@ -117,7 +117,8 @@ typedef struct run {
 } run_t;
 
 /* Advances `*rank` over the blocks of the next run; false: there is none. */
-static bool next_run(const pt_request_t *request, int64_t first, int *rank, run_t *run)
+static bool pieces_next_run(const pt_request_t *request, int64_t first, int *rank,
+                            run_t *run)
 {
     const pt_transfer_t *transfer = &request->transfer;
     int size = transfer->kind == PT_ALL_REDUCE ? 1 : transfer->comm->group->size;
@@ -154,7 +155,7 @@ static pt_status_t piece_cast(pt_request_t *request, const pt_slot_t *slot)
     pt_tensor_t sent = piece_tensor(request, slot->sent);
     run_t run = {0};
 
-    for (int rank = 0; next_run(request, slot->first, &rank, &run);) {
+    for (int rank = 0; pieces_next_run(request, slot->first, &rank, &run);) {
         pt_op_cast_t cast = {.x = pt_tensor_slice(flat, 0, run.first, run.count),
                              .y = pt_tensor_slice(sent, 0, run.packed, run.count)};
         PT_TRY(pt_op_cast(engine->device, engine->stream, &cast));
@@ -189,7 +190,7 @@ static bool piece_is_cast(const pt_transfer_t *transfer)
 }
 
 /* An all-gather sends from its place among what is received, where it is copied to. */
-static int64_t gather_place(const pt_request_t *request, const pt_slot_t *slot)
+static int64_t pieces_gather_place(const pt_request_t *request, const pt_slot_t *slot)
 {
     int64_t packed = 0;
 
@@ -208,8 +209,8 @@ static pt_status_t piece_stage_out(pt_request_t *request, const pt_slot_t *slot)
 
     if (transfer->kind == PT_ALL_GATHER)
         return piece_copy(request, send, slot->first, slot->stage_received,
-                          gather_place(request, slot), own, true);
-    for (int rank = 0; next_run(request, slot->first, &rank, &run);) {
+                          pieces_gather_place(request, slot), own, true);
+    for (int rank = 0; pieces_next_run(request, slot->first, &rank, &run);) {
         if (piece_is_cast(transfer))
             PT_TRY(piece_copy(request, slot->sent, run.packed, slot->stage_sent,
                               run.packed, run.count, true));
@@ -266,7 +267,7 @@ static void piece_describe(pt_request_t *request, pt_slot_t *slot)
     if (staged)
         move->recv = engine->staging + slot->stage_received;
     if (staged && gathers)
-        move->send = (char *)move->recv + gather_place(request, slot) * bytes;
+        move->send = (char *)move->recv + pieces_gather_place(request, slot) * bytes;
     if (!slot->counts || transfer->kind == PT_ALL_REDUCE)
         return;
     move->recv_counts = slot->counts + 2 * size;
@@ -352,7 +353,7 @@ static pt_status_t piece_stage_in(pt_request_t *request, const pt_slot_t *slot)
     if (transfer->kind != PT_ALL_GATHER)
         return piece_copy(request, slot->received, 0, slot->stage_received, 0,
                           own * size, false);
-    for (int rank = 0; next_run(request, slot->first, &rank, &run);)
+    for (int rank = 0; pieces_next_run(request, slot->first, &rank, &run);)
         PT_TRY(piece_copy(request, transfer->recv.data, run.first, slot->stage_received,
                           run.packed, run.count, false));
     return PT_OK;

@@ -14,27 +14,27 @@ int pt_tag(pt_tag_use_t use, int chunk, int64_t index)
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
-static pt_engine_t *engine_of(const pt_request_t *request)
+static pt_engine_t *request_engine_of(const pt_request_t *request)
 {
     return request->transfer.comm->engine;
 }
 
-static bool is_message(const pt_request_t *request)
+static bool request_is_message(const pt_request_t *request)
 {
     return request->ticket.move.kind == PT_SEND || request->ticket.move.kind == PT_RECV;
 }
 
-static pt_queue_t *queue_of(const pt_request_t *request)
+static pt_queue_t *request_queue_of(const pt_request_t *request)
 {
     pt_comm_t *comm = request->transfer.comm;
 
-    return is_message(request) ? &comm->messages : &comm->collectives;
+    return request_is_message(request) ? &comm->messages : &comm->collectives;
 }
 
-static void enqueue(pt_request_t *request)
+static void request_enqueue(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
-    pt_queue_t *queue = queue_of(request);
+    pt_engine_t *engine = request_engine_of(request);
+    pt_queue_t *queue = request_queue_of(request);
 
     request->previous = engine->last;
     request->next = NULL;
@@ -48,7 +48,7 @@ static void enqueue(pt_request_t *request)
 
 void pt_request_leave_queue(pt_request_t *request)
 {
-    pt_queue_t *queue = queue_of(request);
+    pt_queue_t *queue = request_queue_of(request);
     pt_request_t **place = &queue->first, *before = NULL;
 
     while (*place != request) {
@@ -60,9 +60,9 @@ void pt_request_leave_queue(pt_request_t *request)
         queue->last = before;
 }
 
-static void leave_active(pt_request_t *request)
+static void request_leave_active(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
 
     *(request->previous ? &request->previous->next : &engine->first) = request->next;
     *(request->next ? &request->next->previous : &engine->last) = request->previous;
@@ -72,10 +72,10 @@ static void leave_active(pt_request_t *request)
  * tag, so only those of the same pair wait for each other. */
 bool pt_request_has_turn(const pt_request_t *request)
 {
-    const pt_queue_t *queue = queue_of(request);
+    const pt_queue_t *queue = request_queue_of(request);
     const pt_wire_move_t *move = &request->ticket.move;
 
-    if (!is_message(request))
+    if (!request_is_message(request))
         return queue->first == request;
     for (const pt_request_t *r = queue->first; r != request; r = r->later)
         if (r->ticket.move.kind == move->kind && r->ticket.move.peer == move->peer &&
@@ -86,16 +86,16 @@ bool pt_request_has_turn(const pt_request_t *request)
 
 /* ---- states ------------------------------------------------------------------------------- */
 
-static pt_status_t is_ready(pt_engine_t *engine, pt_event_t *event, bool *ready)
+static pt_status_t request_is_ready(pt_engine_t *engine, pt_event_t *event, bool *ready)
 {
     *ready = true;
     return event ? engine->device->ops->event_query(engine->device, event, ready)
                  : PT_OK;
 }
 
-static pt_status_t mark(pt_request_t *request)
+static pt_status_t request_mark(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
 
     if (!request->event)
         PT_TRY(pt_engine_take_event(engine, &request->event));
@@ -118,10 +118,10 @@ static bool request_may_follow(const pt_request_t *request)
 
 /* The device work before the wire: copying out, and the sums of the requests that this one comes after,
  * which are ahead of it in the engine's stream. Pieces see to it themselves. */
-static pt_status_t start_staging(pt_request_t *request)
+static pt_status_t request_start_staging(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
-    bool follows = transfer->after_count > 0 && engine_of(request)->stream;
+    bool follows = transfer->after_count > 0 && request_engine_of(request)->stream;
 
     request->state = PT_REQUEST_QUEUED;
     if (request->piece > 0 || !(request->staged || follows))
@@ -129,12 +129,12 @@ static pt_status_t start_staging(pt_request_t *request)
     if (request->staged)
         PT_TRY(pt_staging_out(request));
     request->state = PT_REQUEST_STAGING;
-    return mark(request);
+    return request_mark(request);
 }
 
-static pt_status_t advance_ready(pt_request_t *request)
+static pt_status_t request_advance_ready(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
     bool ready;
 
     if (request->delay > 0) {
@@ -144,17 +144,17 @@ static pt_status_t advance_ready(pt_request_t *request)
     }
     if (!request_may_follow(request))
         return PT_OK;
-    PT_TRY(is_ready(engine, request->event, &ready));
+    PT_TRY(request_is_ready(engine, request->event, &ready));
     if (ready && request->staged && request->piece == 0)
         PT_TRY(pt_staging_is_vacant(request, &ready));
-    return ready ? start_staging(request) : PT_OK;
+    return ready ? request_start_staging(request) : PT_OK;
 }
 
-static pt_status_t advance_staging(pt_request_t *request)
+static pt_status_t request_advance_staging(pt_request_t *request)
 {
     bool ready;
 
-    PT_TRY(is_ready(engine_of(request), request->event, &ready));
+    PT_TRY(request_is_ready(request_engine_of(request), request->event, &ready));
     if (ready)
         request->state = PT_REQUEST_QUEUED;
     return PT_OK;
@@ -162,32 +162,32 @@ static pt_status_t advance_staging(pt_request_t *request)
 
 /* The device work after the wire. It is ordered by `event`, which end makes the caller's stream
  * wait for. */
-static pt_status_t start_finish(pt_request_t *request)
+static pt_status_t request_start_finish(pt_request_t *request)
 {
-    leave_active(request);
+    request_leave_active(request);
     request->state = PT_REQUEST_DONE;
     watch_done(request->transfer.comm, request->watch);
     if (request->staged && request->piece == 0)
         PT_TRY(pt_staging_in(request));
-    return request->marked ? mark(request) : PT_OK;
+    return request->marked ? request_mark(request) : PT_OK;
 }
 
-static pt_status_t advance_pieces(pt_request_t *request)
+static pt_status_t request_advance_pieces(pt_request_t *request)
 {
     PT_TRY(pt_pieces_advance(request));
     if (request->state == PT_REQUEST_QUEUED && request->started == request->pieces) {
         pt_request_leave_queue(request);
         request->state = PT_REQUEST_ON_WIRE;
     }
-    return request->landed == request->pieces ? start_finish(request) : PT_OK;
+    return request->landed == request->pieces ? request_start_finish(request) : PT_OK;
 }
 
-static pt_status_t advance_queued(pt_request_t *request)
+static pt_status_t request_advance_queued(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
 
     if (request->piece > 0)
-        return advance_pieces(request);
+        return request_advance_pieces(request);
     if (!pt_request_has_turn(request))
         return PT_OK;
     pt_request_leave_queue(request);
@@ -196,33 +196,33 @@ static pt_status_t advance_queued(pt_request_t *request)
     return pt_watch_explain(engine->wire->ops->start(engine->wire, &request->ticket));
 }
 
-static pt_status_t advance_on_wire(pt_request_t *request)
+static pt_status_t request_advance_on_wire(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
     bool done = false;
 
     if (request->piece > 0)
-        return advance_pieces(request);
+        return request_advance_pieces(request);
     PT_TRY(pt_watch_explain(
         engine->wire->ops->test(engine->wire, &request->ticket, &done)));
-    return done ? start_finish(request) : PT_OK;
+    return done ? request_start_finish(request) : PT_OK;
 }
 
-static pt_status_t advance(pt_request_t *request)
+static pt_status_t request_advance(pt_request_t *request)
 {
     pt_request_state_t before;
 
     do {
         before = request->state;
         switch (before) {
-        case PT_REQUEST_READY: PT_TRY(advance_ready(request)); break;
-        case PT_REQUEST_STAGING: PT_TRY(advance_staging(request)); break;
-        case PT_REQUEST_QUEUED: PT_TRY(advance_queued(request)); break;
-        case PT_REQUEST_ON_WIRE: PT_TRY(advance_on_wire(request)); break;
+        case PT_REQUEST_READY: PT_TRY(request_advance_ready(request)); break;
+        case PT_REQUEST_STAGING: PT_TRY(request_advance_staging(request)); break;
+        case PT_REQUEST_QUEUED: PT_TRY(request_advance_queued(request)); break;
+        case PT_REQUEST_ON_WIRE: PT_TRY(request_advance_on_wire(request)); break;
         case PT_REQUEST_FREE:
         case PT_REQUEST_DONE: break;
         }
-        engine_of(request)->moves += request->state != before;
+        request_engine_of(request)->moves += request->state != before;
     } while (request->state != before);
     return PT_OK;
 }
@@ -234,14 +234,14 @@ pt_status_t pt_comm_progress(pt_engine_t *engine)
     pt_watch_beat();
     for (pt_request_t *request = engine->first; request; request = next) {
         next = request->next;
-        PT_TRY(advance(request));
+        PT_TRY(request_advance(request));
     }
     return PT_OK;
 }
 
 /* ---- begin -------------------------------------------------------------------------------- */
 
-static pt_status_t new_request(pt_comm_t *comm, pt_request_t **out)
+static pt_status_t request_new(pt_comm_t *comm, pt_request_t **out)
 {
     pt_engine_t *engine = comm->engine;
     pt_request_t *request = engine->unused;
@@ -264,7 +264,7 @@ static pt_status_t new_request(pt_comm_t *comm, pt_request_t **out)
 
 void pt_request_release(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
 
     pt_engine_return_event(engine, request->event);
     request->state = PT_REQUEST_FREE;
@@ -272,7 +272,7 @@ void pt_request_release(pt_request_t *request)
     engine->unused = request;
 }
 
-static pt_wire_move_t move_of(const pt_transfer_t *transfer)
+static pt_wire_move_t request_move_of(const pt_transfer_t *transfer)
 {
     const pt_tensor_t *tensor = pt_transfer_tensor(transfer);
     pt_wire_move_t move = {.kind = (int)transfer->kind,
@@ -293,7 +293,7 @@ static pt_wire_move_t move_of(const pt_transfer_t *transfer)
 }
 
 /* Where the wire meets the bytes when they are staged. */
-static void redirect(pt_request_t *request)
+static void request_redirect(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
     pt_wire_move_t *move = &request->ticket.move;
@@ -316,9 +316,9 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
 
     *out = NULL;
     PT_TRY_GOTO(give_back_event, pt_transfer_check(transfer));
-    PT_TRY_GOTO(give_back_event, new_request(transfer->comm, &request));
+    PT_TRY_GOTO(give_back_event, request_new(transfer->comm, &request));
     request->transfer = *transfer;
-    request->ticket.move = move_of(transfer);
+    request->ticket.move = request_move_of(transfer);
     if (pt_transfer_has_pieces(transfer))
         pt_pieces_count(request);
     request->event = transfer->ready;
@@ -331,11 +331,11 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
     }
     PT_TRY_GOTO(release, pt_staging_take(request));
     if (request->staged && request->piece == 0)
-        redirect(request);
+        request_redirect(request);
     pt_ledger_book(request);
-    enqueue(request);
+    request_enqueue(request);
     *out = request;
-    return advance(request);
+    return request_advance(request);
 
 release:
     (void)pt_staging_release(request);
@@ -349,17 +349,17 @@ give_back_event:
 pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
                                   pt_request_t **out)
 {
-    PT_TRY(new_request(comm, out));
+    PT_TRY(request_new(comm, out));
     (*out)->ticket.move = *move;
     (*out)->transfer.kind = PT_TRANSFER_KINDS;
-    enqueue(*out);
-    return advance(*out);
+    request_enqueue(*out);
+    return request_advance(*out);
 }
 
 /* ---- end ---------------------------------------------------------------------------------- */
 
 /* Of the ops that requests call for. */
-static double op_sec(const pt_engine_t *engine)
+static double request_op_sec(const pt_engine_t *engine)
 {
     const pt_op_count_t *counts = engine->device ? engine->device->counts : NULL;
 
@@ -368,13 +368,13 @@ static double op_sec(const pt_engine_t *engine)
 
 pt_status_t pt_request_wait(pt_request_t *request)
 {
-    pt_engine_t *engine = engine_of(request);
+    pt_engine_t *engine = request_engine_of(request);
     pt_idle_t idle = {0};
     double start;
 
     if (request->state == PT_REQUEST_DONE)
         return PT_OK;
-    start = pt_clock_sec() - op_sec(engine);
+    start = pt_clock_sec() - request_op_sec(engine);
     watch_wait_request(request);
     for (;;) {
         PT_TRY(pt_comm_progress(engine));
@@ -383,7 +383,7 @@ pt_status_t pt_request_wait(pt_request_t *request)
         pt_wait_idle(&idle, engine->moves);
     }
     watch_waited();
-    engine->ledger.wait_sec += pt_clock_sec() - op_sec(engine) - start;
+    engine->ledger.wait_sec += pt_clock_sec() - request_op_sec(engine) - start;
     return PT_OK;
 }
 
@@ -394,7 +394,7 @@ pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream)
 
     if (!r)
         return PT_OK;
-    engine = engine_of(r);
+    engine = request_engine_of(r);
     engine->ledger.waits += r->state != PT_REQUEST_DONE;
     PT_TRY(pt_request_wait(r));
     if (r->marked && stream)

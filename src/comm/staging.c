@@ -16,7 +16,7 @@ int64_t pt_staging_aligned(int64_t bytes)
 
 /* Bytes of the part that is sent; what is received follows it. All-gather sends from its own
  * block, broadcast, maxima and integer sums work in place: one part is enough. */
-static int64_t send_bytes(const pt_transfer_t *transfer)
+static int64_t staging_send_bytes(const pt_transfer_t *transfer)
 {
     switch (transfer->kind) {
     case PT_SEND:
@@ -25,7 +25,7 @@ static int64_t send_bytes(const pt_transfer_t *transfer)
     }
 }
 
-static int64_t recv_bytes(const pt_transfer_t *transfer)
+static int64_t staging_recv_bytes(const pt_transfer_t *transfer)
 {
     switch (transfer->kind) {
     case PT_SEND: return 0;
@@ -59,7 +59,7 @@ void pt_staging_remove(pt_engine_t *engine, pt_segment_t *segment)
         *place = segment->next;
 }
 
-static pt_status_t check_staging(const pt_transfer_t *transfer,
+static pt_status_t staging_check(const pt_transfer_t *transfer,
                                  const pt_segment_t *segment)
 {
     const pt_engine_t *engine = transfer->comm->engine;
@@ -79,7 +79,7 @@ pt_status_t pt_staging_take(pt_request_t *request)
     const pt_transfer_t *transfer = &request->transfer;
     pt_engine_t *engine = transfer->comm->engine;
     pt_segment_t *segment = &request->segment;
-    int64_t sent = send_bytes(transfer);
+    int64_t sent = staging_send_bytes(transfer);
 
     segment->bytes = 0;
     if (pt_transfer_tensor(transfer)->memory == PT_MEMORY_HOST)
@@ -87,22 +87,22 @@ pt_status_t pt_staging_take(pt_request_t *request)
     if (request->piece > 0) {
         request->staged = !engine->direct;
         return engine->direct ? PT_OK
-                              : check_staging(transfer, &transfer->comm->ring->segment);
+                              : staging_check(transfer, &transfer->comm->ring->segment);
     }
-    segment->bytes = sent + recv_bytes(transfer);
+    segment->bytes = sent + staging_recv_bytes(transfer);
     if (segment->bytes == 0)
         return PT_OK;
     pt_staging_insert(engine, segment);
     request->staged = !engine->direct;
     if (!request->staged)
         return PT_OK;
-    PT_TRY(check_staging(transfer, segment));
+    PT_TRY(staging_check(transfer, segment));
     request->stage_send = engine->staging + segment->start;
     request->stage_recv = request->stage_send + sent;
     return PT_OK;
 }
 
-static void drop_guard(pt_engine_t *engine, int index)
+static void staging_drop_guard(pt_engine_t *engine, int index)
 {
     pt_engine_return_event(engine, engine->guards[index].event);
     engine->guards[index] = engine->guards[--engine->guard_count];
@@ -123,12 +123,12 @@ pt_status_t pt_staging_is_vacant(pt_request_t *request, bool *vacant)
         PT_TRY(engine->device->ops->event_query(engine->device, guard->event, &ready));
         *vacant = *vacant && ready;
         if (ready)
-            drop_guard(engine, i--);
+            staging_drop_guard(engine, i--);
     }
     return PT_OK;
 }
 
-static pt_status_t guard(pt_engine_t *engine, pt_request_t *request)
+static pt_status_t staging_guard(pt_engine_t *engine, pt_request_t *request)
 {
     bool ready = false;
 
@@ -136,11 +136,11 @@ static pt_status_t guard(pt_engine_t *engine, pt_request_t *request)
         PT_TRY(engine->device->ops->event_query(engine->device, engine->guards[i].event,
                                                 &ready));
         if (ready)
-            drop_guard(engine, i--);
+            staging_drop_guard(engine, i--);
     }
     if (engine->guard_count == engine->max_requests) {
         PT_TRY(pt_comm_wait_event(engine, engine->guards[0].event));
-        drop_guard(engine, 0);
+        staging_drop_guard(engine, 0);
     }
     engine->guards[engine->guard_count++] = (pt_guard_t){
         request->segment.start, request->segment.bytes, engine->begun, request->event};
@@ -156,14 +156,14 @@ pt_status_t pt_staging_release(pt_request_t *request)
         return PT_OK;
     pt_staging_remove(engine, &request->segment);
     if (request->staged && request->marked)
-        PT_TRY(guard(engine, request));
+        PT_TRY(staging_guard(engine, request));
     request->segment.bytes = 0;
     return PT_OK;
 }
 
 /* One copy between a device tensor, from element `first` on, and the segment. */
-static pt_status_t copy(pt_request_t *request, const pt_tensor_t *tensor, char *host,
-                        int64_t first, int64_t count, bool out)
+static pt_status_t staging_copy(pt_request_t *request, const pt_tensor_t *tensor,
+                                char *host, int64_t first, int64_t count, bool out)
 {
     pt_engine_t *engine = request->transfer.comm->engine;
     int64_t size = (int64_t)pt_dtype_size(tensor->dtype);
@@ -181,21 +181,22 @@ static pt_status_t copy(pt_request_t *request, const pt_tensor_t *tensor, char *
 }
 
 /* The blocks of an unequal all-to-all, neighbours together; what lies between stays as it is. */
-static pt_status_t copy_blocks(pt_request_t *request, const pt_tensor_t *tensor,
-                               char *host, const int64_t *counts, const int64_t *starts,
-                               bool out)
+static pt_status_t staging_copy_blocks(pt_request_t *request, const pt_tensor_t *tensor,
+                                       char *host, const int64_t *counts,
+                                       const int64_t *starts, bool out)
 {
     int64_t size = (int64_t)pt_dtype_size(tensor->dtype), first = 0, count = 0;
 
     for (int r = 0; r < request->transfer.comm->group->size; r++) {
         if (starts[r] != first + count) {
-            PT_TRY(copy(request, tensor, host + first * size, first, count, out));
+            PT_TRY(
+                staging_copy(request, tensor, host + first * size, first, count, out));
             first = starts[r];
             count = 0;
         }
         count += counts[r];
     }
-    return copy(request, tensor, host + first * size, first, count, out);
+    return staging_copy(request, tensor, host + first * size, first, count, out);
 }
 
 pt_status_t pt_staging_out(pt_request_t *request)
@@ -210,16 +211,19 @@ pt_status_t pt_staging_out(pt_request_t *request)
     case PT_BROADCAST:
         if (transfer->peer != rank)
             return PT_OK;
-        return copy(request, recv, host, 0, pt_tensor_count(recv), true);
+        return staging_copy(request, recv, host, 0, pt_tensor_count(recv), true);
     case PT_ALL_GATHER:
-        return copy(request, send, host + rank * pt_tensor_bytes(send), 0, count, true);
+        return staging_copy(request, send, host + rank * pt_tensor_bytes(send), 0,
+                            count, true);
     case PT_ALL_TO_ALL:
         if (transfer->send_counts)
-            return copy_blocks(request, send, request->stage_send,
-                               transfer->send_counts, transfer->send_starts, true);
-        return copy(request, send, request->stage_send, 0, count, true);
-    case PT_SEND: return copy(request, send, request->stage_send, 0, count, true);
-    default: return copy(request, send, host, 0, count, true);
+            return staging_copy_blocks(request, send, request->stage_send,
+                                       transfer->send_counts, transfer->send_starts,
+                                       true);
+        return staging_copy(request, send, request->stage_send, 0, count, true);
+    case PT_SEND:
+        return staging_copy(request, send, request->stage_send, 0, count, true);
+    default: return staging_copy(request, send, host, 0, count, true);
     }
 }
 
@@ -233,7 +237,8 @@ pt_status_t pt_staging_in(pt_request_t *request)
         return PT_OK;
     request->marked = true;
     if (transfer->recv_counts)
-        return copy_blocks(request, recv, request->stage_recv, transfer->recv_counts,
-                           transfer->recv_starts, false);
-    return copy(request, recv, request->stage_recv, 0, pt_tensor_count(recv), false);
+        return staging_copy_blocks(request, recv, request->stage_recv,
+                                   transfer->recv_counts, transfer->recv_starts, false);
+    return staging_copy(request, recv, request->stage_recv, 0, pt_tensor_count(recv),
+                        false);
 }

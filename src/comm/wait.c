@@ -20,7 +20,7 @@ void pt_wait_set_ranks(int ranks_on_host, int cores)
     polls_before_sleep = ranks_on_host <= cores ? SLEEP_ROOMY : SLEEP_CROWDED;
 }
 
-static void pause_after(int polls)
+static void wait_pause_after(int polls)
 {
     const struct timespec time = {.tv_nsec = SLEEP_NSEC};
 
@@ -32,7 +32,7 @@ static void pause_after(int polls)
         nanosleep(&time, NULL);
 }
 
-static int one_more(int polls)
+static int wait_one_more(int polls)
 {
     return polls < SLEEP_ROOMY ? polls + 1 : polls;
 }
@@ -41,9 +41,9 @@ void pt_wait_idle(pt_idle_t *idle, uint64_t moves)
 {
     uint64_t activity = hook_moves + moves;
 
-    idle->polls = activity == idle->activity ? one_more(idle->polls) : 0;
+    idle->polls = activity == idle->activity ? wait_one_more(idle->polls) : 0;
     idle->activity = activity;
-    pause_after(idle->polls);
+    wait_pause_after(idle->polls);
 }
 
 void pt_wait_polled(bool moved)
@@ -51,8 +51,8 @@ void pt_wait_polled(bool moved)
     hook_moves += moved;
     if (blocking == 0)
         return;
-    hook_polls = moved ? 0 : one_more(hook_polls);
-    pause_after(hook_polls);
+    hook_polls = moved ? 0 : wait_one_more(hook_polls);
+    wait_pause_after(hook_polls);
 }
 
 void pt_comm_blocking_begin(void)

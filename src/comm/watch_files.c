@@ -69,8 +69,8 @@ static bool watch_read_whole(int fd, void *data, size_t bytes)
     return true;
 }
 
-static const char *post_path(const watch_post_t *post, const char *end,
-                             char path[PATH_BYTES])
+static const char *watch_post_path(const watch_post_t *post, const char *end,
+                                   char path[PATH_BYTES])
 {
     char name[32];
 
@@ -88,7 +88,7 @@ void watch_post(const watch_post_t *post)
                        .view_bytes = (int32_t)sizeof *post->views};
 
     watch_make_directory(post->directory);
-    if (!post_path(post, "", path) || !post_path(post, ".tmp", beside))
+    if (!watch_post_path(post, "", path) || !watch_post_path(post, ".tmp", beside))
         return;
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -104,7 +104,7 @@ void watch_withdraw(const watch_post_t *post)
 {
     char path[PATH_BYTES];
 
-    if (post_path(post, "", path))
+    if (watch_post_path(post, "", path))
         (void)unlink(path);
 }
 

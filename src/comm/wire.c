@@ -50,7 +50,7 @@ static const struct launcher {
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
 /* A count that the environment holds; -1: none. */
-static int count_of(const char *name)
+static int wire_count_of(const char *name)
 {
     const char *text = name ? getenv(name) : NULL;
     int64_t count;
@@ -63,8 +63,8 @@ static int count_of(const char *name)
 int pt_wire_launched_rank(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
-        if (count_of(launchers[i].rank) >= 0)
-            return count_of(launchers[i].rank);
+        if (wire_count_of(launchers[i].rank) >= 0)
+            return wire_count_of(launchers[i].rank);
     return 0;
 }
 
@@ -73,32 +73,33 @@ int pt_wire_launched_rank_on_host(void)
     static const char *const names[] = {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
                                         "SLURM_LOCALID"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (count_of(names[i]) >= 0)
-            return count_of(names[i]);
+        if (wire_count_of(names[i]) >= 0)
+            return wire_count_of(names[i]);
     return 0;
 }
 
 /* The launcher that started this process, by its size; NULL: none, or it does not say. */
-static const struct launcher *find_launcher(void)
+static const struct launcher *wire_find_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
-        if (count_of(launchers[i].size) > 0)
+        if (wire_count_of(launchers[i].size) > 0)
             return &launchers[i];
     return NULL;
 }
 
 pt_status_t pt_wire_check_launch(int size)
 {
-    const struct launcher *launcher = find_launcher();
+    const struct launcher *launcher = wire_find_launcher();
     /* srun --pty: one shell, where a single rank may be started by hand. */
     bool by_hand = getenv("SLURM_PTY_PORT") != NULL;
 
-    if (!launcher || size >= count_of(launcher->size) ||
+    if (!launcher || size >= wire_count_of(launcher->size) ||
         (by_hand && launcher == &launchers[LAUNCHERS - 1]))
         return PT_OK;
     return PT_FAIL_COMMON(
         PT_CONFIG,
         "%s started %d ranks (%s), but MPI joined only %d of them, so they would train "
         "apart from each other; %s",
-        launcher->name, count_of(launcher->size), launcher->size, size, launcher->cure);
+        launcher->name, wire_count_of(launcher->size), launcher->size, size,
+        launcher->cure);
 }

@@ -3,7 +3,7 @@
 #include "penta/base/alloc.h"
 #include "src/comm/wire.h"
 
-static void dry_close(pt_wire_t *wire)
+static void wire_dry_close(pt_wire_t *wire)
 {
     pt_free(wire->world);
     pt_free(wire);
@@ -46,7 +46,7 @@ static void *dry_mpi(pt_wire_group_t *group)
 
 static const pt_wire_ops_t dry_ops = {
     .name = "dry",
-    .close = dry_close,
+    .close = wire_dry_close,
     .split = dry_split,
     .free_group = dry_free_group,
     .start = dry_start,

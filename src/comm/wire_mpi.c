@@ -21,7 +21,7 @@ typedef struct mpi_group {
     pt_mpi_room_t room;
 } mpi_group_t;
 
-static pt_status_t check(int code, const char *what)
+static pt_status_t wire_mpi_check(int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;
@@ -32,7 +32,7 @@ static pt_status_t check(int code, const char *what)
     return PT_FAIL(PT_INTERNAL, "%s failed: %s", what, text);
 }
 
-#define TRY_MPI(call) PT_TRY(check((call), #call))
+#define TRY_MPI(call) PT_TRY(wire_mpi_check((call), #call))
 
 /* ---- the hook ----------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ unsigned ucp_worker_progress(void *worker)
 
 /* ---- groups ------------------------------------------------------------------------------- */
 
-static pt_status_t fill_group(mpi_group_t *group)
+static pt_status_t wire_fill_group(mpi_group_t *group)
 {
     TRY_MPI(MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(group->comm, &group->group.rank));
@@ -63,8 +63,8 @@ static pt_status_t fill_group(mpi_group_t *group)
     return pt_mpi_room_open(group->group.size, &group->room);
 }
 
-static pt_status_t split(mpi_group_t *parent, pt_comm_place_t place, const char *name,
-                         mpi_group_t *group)
+static pt_status_t wire_split(mpi_group_t *parent, pt_comm_place_t place,
+                              const char *name, mpi_group_t *group)
 {
     int color = place.color < 0 ? MPI_UNDEFINED : place.color;
 
@@ -72,7 +72,7 @@ static pt_status_t split(mpi_group_t *parent, pt_comm_place_t place, const char 
     if (group->comm == MPI_COMM_NULL)
         return PT_OK;
     TRY_MPI(MPI_Comm_set_name(group->comm, name));
-    return fill_group(group);
+    return wire_fill_group(group);
 }
 
 static pt_status_t mpi_split(pt_wire_t *wire, pt_wire_group_t *parent,
@@ -87,7 +87,7 @@ static pt_status_t mpi_split(pt_wire_t *wire, pt_wire_group_t *parent,
     PT_TRY(PT_NEW("group of ranks", 1, &group));
     group->comm = MPI_COMM_NULL;
     pt_comm_blocking_begin();
-    status = split((mpi_group_t *)parent, place, name, group);
+    status = wire_split((mpi_group_t *)parent, place, name, group);
     pt_comm_blocking_end();
     if (status == PT_OK && group->comm != MPI_COMM_NULL)
         *out = &group->group;
@@ -124,7 +124,7 @@ static void *mpi_comm(pt_wire_group_t *group)
 /* ---- transfers ---------------------------------------------------------------------------- */
 
 /* Bits of an element: for moving. */
-static MPI_Datatype carrier(pt_dtype_t dtype)
+static MPI_Datatype wire_carrier(pt_dtype_t dtype)
 {
     switch (pt_dtype_size(dtype)) {
     case 8: return MPI_UINT64_T;
@@ -135,7 +135,7 @@ static MPI_Datatype carrier(pt_dtype_t dtype)
 }
 
 /* Values of an element: for comparing and adding. */
-static MPI_Datatype number(pt_dtype_t dtype)
+static MPI_Datatype wire_number(pt_dtype_t dtype)
 {
     switch (dtype) {
     case PT_F64: return MPI_DOUBLE;
@@ -146,21 +146,22 @@ static MPI_Datatype number(pt_dtype_t dtype)
     }
 }
 
-static pt_status_t start_reduction(const mpi_group_t *group, const pt_wire_move_t *move,
-                                   MPI_Request *request)
+static pt_status_t wire_start_reduction(const mpi_group_t *group,
+                                        const pt_wire_move_t *move, MPI_Request *request)
 {
     const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
     MPI_Op op = move->kind == PT_MAX ? MPI_MAX : MPI_SUM;
 
-    TRY_MPI(MPI_Iallreduce_c(send, move->recv, move->count, number(move->dtype), op,
-                             group->comm, request));
+    TRY_MPI(MPI_Iallreduce_c(send, move->recv, move->count, wire_number(move->dtype),
+                             op, group->comm, request));
     return PT_OK;
 }
 
-static pt_status_t start_all_gather(const mpi_group_t *group,
-                                    const pt_wire_move_t *move, MPI_Request *request)
+static pt_status_t wire_start_all_gather(const mpi_group_t *group,
+                                         const pt_wire_move_t *move,
+                                         MPI_Request *request)
 {
-    MPI_Datatype type = carrier(move->dtype);
+    MPI_Datatype type = wire_carrier(move->dtype);
     const char *own = (char *)move->recv + (int64_t)group->group.rank * move->count *
                                                (int64_t)pt_dtype_size(move->dtype);
     const void *send = move->send == own ? MPI_IN_PLACE : move->send;
@@ -170,10 +171,11 @@ static pt_status_t start_all_gather(const mpi_group_t *group,
     return PT_OK;
 }
 
-static pt_status_t start_unequal_gather(mpi_group_t *group, const pt_wire_move_t *move,
-                                        MPI_Request *request)
+static pt_status_t wire_start_unequal_gather(mpi_group_t *group,
+                                             const pt_wire_move_t *move,
+                                             MPI_Request *request)
 {
-    MPI_Datatype type = carrier(move->dtype);
+    MPI_Datatype type = wire_carrier(move->dtype);
     char *own = (char *)move->recv + move->recv_starts[group->group.rank] *
                                          (int64_t)pt_dtype_size(move->dtype);
     const void *send = move->send == own ? MPI_IN_PLACE : move->send;
@@ -190,10 +192,10 @@ static pt_status_t start_unequal_gather(mpi_group_t *group, const pt_wire_move_t
     return PT_OK;
 }
 
-static pt_status_t start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
-                                 MPI_Request *request)
+static pt_status_t wire_start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
+                                      MPI_Request *request)
 {
-    MPI_Datatype type = carrier(move->dtype);
+    MPI_Datatype type = wire_carrier(move->dtype);
     pt_mpi_blocks_t blocks = {0};
 
     PT_TRY(pt_mpi_blocks(&group->room, group->group.size, move, &blocks));
@@ -203,23 +205,23 @@ static pt_status_t start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
     return PT_OK;
 }
 
-static pt_status_t start_all_to_all(mpi_group_t *group, const pt_wire_move_t *move,
-                                    MPI_Request *request)
+static pt_status_t wire_start_all_to_all(mpi_group_t *group, const pt_wire_move_t *move,
+                                         MPI_Request *request)
 {
-    MPI_Datatype type = carrier(move->dtype);
+    MPI_Datatype type = wire_carrier(move->dtype);
     const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
 
     if (move->send_counts)
-        return start_unequal(group, move, request);
+        return wire_start_unequal(group, move, request);
     TRY_MPI(MPI_Ialltoall_c(send, move->count, type, move->recv, move->count, type,
                             group->comm, request));
     return PT_OK;
 }
 
-static pt_status_t start(mpi_group_t *group, const pt_wire_move_t *move,
-                         MPI_Request *request)
+static pt_status_t wire_start(mpi_group_t *group, const pt_wire_move_t *move,
+                              MPI_Request *request)
 {
-    MPI_Datatype type = carrier(move->dtype);
+    MPI_Datatype type = wire_carrier(move->dtype);
     MPI_Comm comm = group->comm;
 
     switch (move->kind) {
@@ -240,16 +242,16 @@ static pt_status_t start(mpi_group_t *group, const pt_wire_move_t *move,
                               type, move->peer, comm, request));
         return PT_OK;
     case PT_ALL_GATHER:
-        return move->recv_counts ? start_unequal_gather(group, move, request)
-                                 : start_all_gather(group, move, request);
-    case PT_ALL_TO_ALL: return start_all_to_all(group, move, request);
-    default: return start_reduction(group, move, request);
+        return move->recv_counts ? wire_start_unequal_gather(group, move, request)
+                                 : wire_start_all_gather(group, move, request);
+    case PT_ALL_TO_ALL: return wire_start_all_to_all(group, move, request);
+    default: return wire_start_reduction(group, move, request);
     }
 }
 
 /* MPICH 4.0 loses nonblocking broadcasts and reductions of 2^31 bytes and more: they go in pieces,
  * all begun now, so that no other transfer comes between them. */
-static bool goes_in_pieces(const pt_wire_move_t *move)
+static bool wire_goes_in_pieces(const pt_wire_move_t *move)
 {
     return move->kind == PT_BROADCAST || move->kind == PT_MAX ||
            move->kind == PT_SUM_INT64;
@@ -259,19 +261,19 @@ static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
 {
     int64_t size = (int64_t)pt_dtype_size(ticket->move.dtype),
             left = ticket->move.count;
-    int64_t most = goes_in_pieces(&ticket->move) ? PIECE_BYTES / size : left;
+    int64_t most = wire_goes_in_pieces(&ticket->move) ? PIECE_BYTES / size : left;
     pt_wire_move_t piece = ticket->move;
 
     (void)wire;
     PT_CHECK(left <= most * PT_WIRE_PIECES && most <= PT_MPI_MOST, PT_INTERNAL,
              "a transfer of %lld elements: at most %lld at once", (long long)left,
-             (long long)(goes_in_pieces(&ticket->move) ? most * PT_WIRE_PIECES
-                                                       : PT_MPI_MOST));
+             (long long)(wire_goes_in_pieces(&ticket->move) ? most * PT_WIRE_PIECES
+                                                            : PT_MPI_MOST));
     ticket->pieces = 0;
     do {
         MPI_Request request = MPI_REQUEST_NULL;
         piece.count = left < most ? left : most;
-        PT_TRY(start((mpi_group_t *)ticket->group, &piece, &request));
+        PT_TRY(wire_start((mpi_group_t *)ticket->group, &piece, &request));
         memcpy(&ticket->handles[ticket->pieces++], &request, sizeof request);
         left -= piece.count;
         if (left > 0) {
@@ -282,11 +284,12 @@ static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
     return PT_OK;
 }
 
-static pt_status_t check_length(const pt_wire_move_t *move, const MPI_Status *status)
+static pt_status_t wire_check_length(const pt_wire_move_t *move,
+                                     const MPI_Status *status)
 {
     MPI_Count received;
 
-    TRY_MPI(MPI_Get_elements_x(status, carrier(move->dtype), &received));
+    TRY_MPI(MPI_Get_elements_x(status, wire_carrier(move->dtype), &received));
     PT_CHECK(received == move->count, PT_INTERNAL,
              "a message of %lld elements from rank %d meets a receive of %lld, tag %d",
              (long long)received, move->peer, (long long)move->count, move->tag);
@@ -308,7 +311,7 @@ static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *don
         if (!flag)
             return PT_OK;
         if (ticket->move.kind == PT_RECV)
-            PT_TRY(check_length(&ticket->move, &status));
+            PT_TRY(wire_check_length(&ticket->move, &status));
         ticket->pieces--;
     }
     if (ticket->move.recv_counts && !ticket->move.room)
@@ -337,7 +340,7 @@ static const pt_wire_ops_t mpi_ops = {
 };
 
 /* Of all ranks together: a launcher may have bound each to a core of its own. */
-static pt_status_t count_cores(MPI_Comm host, int *out)
+static pt_status_t wire_count_cores(MPI_Comm host, int *out)
 {
     cpu_set_t cores;
 
@@ -349,19 +352,19 @@ static pt_status_t count_cores(MPI_Comm host, int *out)
     return PT_OK;
 }
 
-static pt_status_t open_world(MPI_Comm comm, mpi_group_t *world, pt_wire_t *wire)
+static pt_status_t wire_open_world(MPI_Comm comm, mpi_group_t *world, pt_wire_t *wire)
 {
     MPI_Comm host;
     int cores = 0;
 
     TRY_MPI(MPI_Comm_dup(comm, &world->comm));
-    PT_TRY(fill_group(world));
+    PT_TRY(wire_fill_group(world));
     TRY_MPI(MPI_Comm_set_name(world->comm, "penta world"));
     TRY_MPI(MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
                                 &host));
     TRY_MPI(MPI_Comm_size(host, &wire->ranks_on_host));
     TRY_MPI(MPI_Comm_rank(host, &wire->rank_on_host));
-    PT_TRY(count_cores(host, &cores));
+    PT_TRY(wire_count_cores(host, &cores));
     pt_wait_set_ranks(wire->ranks_on_host, cores);
     TRY_MPI(MPI_Comm_free(&host));
     return PT_OK;
@@ -380,7 +383,7 @@ pt_status_t pt_wire_open_mpi(void *mpi_comm_pointer, pt_wire_t **out)
     wire->world = &world->group;
     wire->moves_data = true;
     pt_comm_blocking_begin();
-    status = open_world(*(MPI_Comm *)mpi_comm_pointer, world, wire);
+    status = wire_open_world(*(MPI_Comm *)mpi_comm_pointer, world, wire);
     pt_comm_blocking_end();
     if (status != PT_OK)
         goto release;

@@ -31,24 +31,24 @@ static void serial_free_group(pt_wire_t *wire, pt_wire_group_t *group)
     pt_free(group);
 }
 
-static void copy(void *to, const void *from, int64_t bytes)
+static void wire_copy(void *to, const void *from, int64_t bytes)
 {
     if (to != from && bytes > 0)
         memcpy(to, from, (size_t)bytes);
 }
 
-static bool are_partners(const pt_wire_ticket_t *a, const pt_wire_ticket_t *b)
+static bool wire_are_partners(const pt_wire_ticket_t *a, const pt_wire_ticket_t *b)
 {
     return a->group == b->group && a->move.tag == b->move.tag &&
            a->move.kind != b->move.kind;
 }
 
-static pt_status_t meet(serial_wire_t *wire, pt_wire_ticket_t *ticket)
+static pt_status_t wire_meet(serial_wire_t *wire, pt_wire_ticket_t *ticket)
 {
     pt_wire_ticket_t **place = &wire->waiting, *partner;
     const pt_wire_move_t *send, *recv;
 
-    while (*place && !are_partners(*place, ticket))
+    while (*place && !wire_are_partners(*place, ticket))
         place = &(*place)->next;
     partner = *place;
     if (!partner) {
@@ -61,7 +61,7 @@ static pt_status_t meet(serial_wire_t *wire, pt_wire_ticket_t *ticket)
     PT_CHECK(send->count == recv->count && send->dtype == recv->dtype, PT_INTERNAL,
              "a message of %lld elements meets a receive of %lld, tag %d",
              (long long)send->count, (long long)recv->count, send->tag);
-    copy(recv->recv, send->send, send->count * (int64_t)pt_dtype_size(send->dtype));
+    wire_copy(recv->recv, send->send, send->count * (int64_t)pt_dtype_size(send->dtype));
     *place = partner->next;
     partner->done = ticket->done = true;
     return PT_OK;
@@ -73,19 +73,19 @@ static pt_status_t serial_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
     int64_t size = (int64_t)pt_dtype_size(move->dtype);
 
     if (move->kind == PT_SEND || move->kind == PT_RECV)
-        return meet((serial_wire_t *)wire, ticket);
+        return wire_meet((serial_wire_t *)wire, ticket);
     ticket->done = true;
     if (move->kind == PT_ALL_GATHER && move->recv_counts) {
         PT_REQUIRE(move->recv_counts[0] == move->count);
-        copy((char *)move->recv + move->recv_starts[0] * size, move->send,
-             move->count * size);
+        wire_copy((char *)move->recv + move->recv_starts[0] * size, move->send,
+                  move->count * size);
     } else if (move->send_counts) {
         PT_REQUIRE(move->send_counts[0] == move->recv_counts[0]);
-        copy((char *)move->recv + move->recv_starts[0] * size,
-             (const char *)move->send + move->send_starts[0] * size,
-             move->send_counts[0] * size);
+        wire_copy((char *)move->recv + move->recv_starts[0] * size,
+                  (const char *)move->send + move->send_starts[0] * size,
+                  move->send_counts[0] * size);
     } else if (move->kind != PT_BROADCAST && move->kind != PT_WIRE_BARRIER) {
-        copy(move->recv, move->send, move->count * size);
+        wire_copy(move->recv, move->send, move->count * size);
     }
     return PT_OK;
 }

@@ -11,7 +11,7 @@
 
 #include "penta/base/alloc.h"
 
-static int choose(const pt_corpus_t *corpus, int64_t n, const int64_t *used)
+static int blend_choose(const pt_corpus_t *corpus, int64_t n, const int64_t *used)
 {
     int64_t best = INT64_MIN;
     int chosen = 0;
@@ -40,7 +40,7 @@ pt_status_t pt_corpus_blend(pt_corpus_t *corpus)
         PT_TRY_GOTO(release, PT_NEW("uses of a blend", corpus->part_count, &used));
         turn = corpus->turns[table];
         for (int64_t n = 0; n < corpus->period; n++) {
-            int p = choose(corpus, n == 0 && table == 0 ? 1 : n, used);
+            int p = blend_choose(corpus, n == 0 && table == 0 ? 1 : n, used);
             turn[n] = (pt_blend_turn_t){.part = p, .used = (int32_t)used[p]++};
         }
         pt_free(used);

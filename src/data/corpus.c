@@ -9,7 +9,7 @@
 enum { BYTE_VOCAB = 256, HASH_PLACES = 64, HASH_TOKENS = 256 };
 
 /* Width of a token where the format alone tells. */
-static int width_of(pt_format_t format)
+static int corpus_width_of(pt_format_t format)
 {
     switch (format) {
     case PT_FORMAT_U16: return 2;
@@ -19,8 +19,8 @@ static int width_of(pt_format_t format)
 }
 
 /* The index stays open where documents are asked for. */
-static pt_status_t open_indexed(pt_corpus_t *corpus, const char *path, bool check,
-                                pt_corpus_file_t *file)
+static pt_status_t corpus_open_indexed(pt_corpus_t *corpus, const char *path,
+                                       bool check, pt_corpus_file_t *file)
 {
     pt_corpus_index_t index = {.file.descriptor = -1};
     pt_status_t status =
@@ -35,13 +35,13 @@ static pt_status_t open_indexed(pt_corpus_t *corpus, const char *path, bool chec
     return status;
 }
 
-static pt_status_t open_one(pt_corpus_t *corpus, const char *path, bool check,
-                            pt_corpus_file_t *file)
+static pt_status_t corpus_open_one(pt_corpus_t *corpus, const char *path, bool check,
+                                   pt_corpus_file_t *file)
 {
     file->start = corpus->tokens;
-    file->width = width_of(corpus->format);
+    file->width = corpus_width_of(corpus->format);
     if (corpus->format == PT_FORMAT_IDX)
-        PT_TRY(open_indexed(corpus, path, check, file));
+        PT_TRY(corpus_open_indexed(corpus, path, check, file));
     else
         PT_TRY(pt_corpus_open_file(corpus->option, path, file));
     PT_CHECK(file->bytes % file->width == 0, PT_CONFIG,
@@ -54,7 +54,7 @@ static pt_status_t open_one(pt_corpus_t *corpus, const char *path, bool check,
     return PT_OK;
 }
 
-static pt_status_t make_room(pt_corpus_t *corpus, int files)
+static pt_status_t corpus_make_room(pt_corpus_t *corpus, int files)
 {
     PT_TRY(PT_NEW("corpus files", files, &corpus->files));
     if (corpus->format != PT_FORMAT_IDX || !corpus->document_mask)
@@ -66,33 +66,34 @@ static pt_status_t make_room(pt_corpus_t *corpus, int files)
 }
 
 /* Adds a file to the end of the corpus, which has room for it. */
-static pt_status_t add_file(pt_corpus_t *corpus, const char *path, bool check)
+static pt_status_t corpus_add_file(pt_corpus_t *corpus, const char *path, bool check)
 {
     pt_corpus_file_t *file = &corpus->files[corpus->file_count++];
 
     file->descriptor = -1;
-    PT_TRY(open_one(corpus, path, check, file));
+    PT_TRY(corpus_open_one(corpus, path, check, file));
     corpus->tokens += file->tokens;
     return PT_OK;
 }
 
-static pt_status_t open_files(pt_corpus_t *corpus, const pt_config_t *config, bool check)
+static pt_status_t corpus_open_files(pt_corpus_t *corpus, const pt_config_t *config,
+                                     bool check)
 {
     int count = pt_config_items(config, PT_OPTION_data_path);
     char path[PT_CONFIG_TEXT];
 
     PT_CHECK(count > 0, PT_CONFIG,
              "data.path is empty: set data.path=FILE[,FILE...], what to train on");
-    PT_TRY(make_room(corpus, count));
+    PT_TRY(corpus_make_room(corpus, count));
     for (int i = 0; i < count; i++) {
         pt_config_item(config, PT_OPTION_data_path, i, path);
-        PT_TRY(add_file(corpus, path, check));
+        PT_TRY(corpus_add_file(corpus, path, check));
     }
     return pt_corpus_open_masks(corpus, config, PT_OPTION_data_mask, 0);
 }
 
 /* One part, whatever the weights. */
-static pt_status_t make_whole_part(pt_corpus_t *corpus, const char *name)
+static pt_status_t corpus_make_whole_part(pt_corpus_t *corpus, const char *name)
 {
     PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
     corpus->part_count = 1;
@@ -101,14 +102,14 @@ static pt_status_t make_whole_part(pt_corpus_t *corpus, const char *name)
 }
 
 /* One part, or in a blend one a file. */
-static pt_status_t make_parts(pt_corpus_t *corpus, const pt_config_t *config)
+static pt_status_t corpus_make_parts(pt_corpus_t *corpus, const pt_config_t *config)
 {
     int count = corpus->file_count;
     int64_t *weights = NULL;
     pt_status_t status = PT_OK;
 
     if (!config->data.weights[0])
-        return make_whole_part(corpus, "data.path");
+        return corpus_make_whole_part(corpus, "data.path");
     PT_TRY(PT_NEW("parts of the corpus", count, &corpus->parts));
     corpus->part_count = count;
     PT_TRY(PT_NEW("weights", count, &weights));
@@ -126,7 +127,7 @@ release:
     return status;
 }
 
-static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
+static void corpus_take_options(pt_corpus_t *corpus, const pt_config_t *config)
 {
     corpus->sequence = config->train.sequence;
     corpus->format = (pt_format_t)config->data.format;
@@ -135,8 +136,8 @@ static void take_options(pt_corpus_t *corpus, const pt_config_t *config)
     corpus->document_mask = config->data.document_mask;
 }
 
-static pt_status_t create(const pt_config_t *config, int64_t vocab, pt_option_id_t id,
-                          pt_corpus_t **out)
+static pt_status_t corpus_create(const pt_config_t *config, int64_t vocab,
+                                 pt_option_id_t id, pt_corpus_t **out)
 {
     PT_CHECK(
         config->data.format != PT_FORMAT_TEXT || vocab >= BYTE_VOCAB, PT_CONFIG,
@@ -144,13 +145,13 @@ static pt_status_t create(const pt_config_t *config, int64_t vocab, pt_option_id
         "set model.vocab=%d or more",
         (long long)vocab, BYTE_VOCAB);
     PT_TRY(PT_NEW("corpus", 1, out));
-    take_options(*out, config);
+    corpus_take_options(*out, config);
     (*out)->vocab = vocab;
     pt_config_origin(config, id, (*out)->option, sizeof(*out)->option);
     return PT_OK;
 }
 
-static pt_status_t cut(pt_corpus_t *corpus, const pt_config_t *config)
+static pt_status_t corpus_cut(pt_corpus_t *corpus, const pt_config_t *config)
 {
     double train, validation;
 
@@ -168,10 +169,10 @@ pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, bool check,
     pt_corpus_t *corpus = NULL;
 
     *out = NULL;
-    PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_path, &corpus));
-    PT_TRY_GOTO(close, open_files(corpus, config, check));
-    PT_TRY_GOTO(close, make_parts(corpus, config));
-    PT_TRY_GOTO(close, cut(corpus, config));
+    PT_TRY_GOTO(close, corpus_create(config, vocab, PT_OPTION_data_path, &corpus));
+    PT_TRY_GOTO(close, corpus_open_files(corpus, config, check));
+    PT_TRY_GOTO(close, corpus_make_parts(corpus, config));
+    PT_TRY_GOTO(close, corpus_cut(corpus, config));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
                                                 config->data.document_mask));
     *out = corpus;
@@ -190,12 +191,12 @@ pt_status_t pt_corpus_open_validation(const pt_config_t *config, int64_t vocab,
     const char *path = pt_config_validation(config, index, item);
 
     *out = NULL;
-    PT_TRY_GOTO(close, create(config, vocab, PT_OPTION_data_validation, &corpus));
-    PT_TRY_GOTO(close, make_room(corpus, 1));
-    PT_TRY_GOTO(close, add_file(corpus, path, check));
+    PT_TRY_GOTO(close, corpus_create(config, vocab, PT_OPTION_data_validation, &corpus));
+    PT_TRY_GOTO(close, corpus_make_room(corpus, 1));
+    PT_TRY_GOTO(close, corpus_add_file(corpus, path, check));
     PT_TRY_GOTO(close, pt_corpus_open_masks(corpus, config,
                                             PT_OPTION_data_validation_mask, index));
-    PT_TRY_GOTO(close, make_whole_part(corpus, corpus->files[0].path));
+    PT_TRY_GOTO(close, corpus_make_whole_part(corpus, corpus->files[0].path));
     PT_TRY_GOTO(close, pt_corpus_cut(corpus, 0, 1));
     PT_TRY_GOTO(close, pt_corpus_find_documents(corpus, config->data.separator,
                                                 config->data.document_mask));
@@ -214,10 +215,10 @@ pt_status_t pt_corpus_open_dry(const pt_config_t *config, int64_t tokens,
 
     *out = NULL;
     PT_TRY(PT_NEW("corpus", 1, &corpus));
-    take_options(corpus, config);
+    corpus_take_options(corpus, config);
     corpus->tokens = tokens;
-    PT_TRY_GOTO(close, make_whole_part(corpus, "data.path"));
-    PT_TRY_GOTO(close, cut(corpus, config));
+    PT_TRY_GOTO(close, corpus_make_whole_part(corpus, "data.path"));
+    PT_TRY_GOTO(close, corpus_cut(corpus, config));
     PT_TRY_GOTO(close, PT_NEW("documents", 1, &corpus->document));
     corpus->documents = corpus->document_room = 1;
     *out = corpus;
@@ -272,8 +273,8 @@ int pt_corpus_file_of(const pt_corpus_t *corpus, int64_t token)
 }
 
 /* Tokens [first, first + count), across files; raw: room for 8·count bytes. */
-static pt_status_t read_tokens(const pt_corpus_t *corpus, int64_t first, int64_t count,
-                               void *raw, int32_t *out)
+static pt_status_t corpus_read_tokens(const pt_corpus_t *corpus, int64_t first,
+                                      int64_t count, void *raw, int32_t *out)
 {
     if (corpus->file_count == 0) {
         memset(out, 0, (size_t)count * sizeof *out);
@@ -305,7 +306,7 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
     for (int64_t place = 0; place < HASH_PLACES; place++) {
         int64_t first =
             place + 1 < HASH_PLACES ? last / (HASH_PLACES - 1) * place : last;
-        PT_TRY(read_tokens(corpus, first, count, raw, token));
+        PT_TRY(corpus_read_tokens(corpus, first, count, raw, token));
         for (int64_t i = 0; i < count; i++)
             *out = pt_mix64(*out + (uint64_t)token[i]);
         if (corpus->mask_count == 0)
@@ -318,8 +319,8 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
 }
 
 /* Numbers the documents of T tokens from `first` and masks labels across boundaries. */
-static pt_status_t fill_documents(const pt_corpus_t *corpus, int64_t first,
-                                  const pt_sequence_t *out)
+static pt_status_t corpus_fill_documents(const pt_corpus_t *corpus, int64_t first,
+                                         const pt_sequence_t *out)
 {
     pt_boundary_t next;
     int32_t here = 0;
@@ -337,7 +338,7 @@ static pt_status_t fill_documents(const pt_corpus_t *corpus, int64_t first,
     return PT_OK;
 }
 
-static int64_t count_valid(const uint8_t *mask, int64_t length)
+static int64_t corpus_count_valid(const uint8_t *mask, int64_t length)
 {
     int64_t valid = 0;
 
@@ -346,7 +347,8 @@ static int64_t count_valid(const uint8_t *mask, int64_t length)
     return valid;
 }
 
-static void fill_places(const pt_corpus_t *corpus, int64_t id, const pt_sequence_t *out)
+static void corpus_fill_places(const pt_corpus_t *corpus, int64_t id,
+                               const pt_sequence_t *out)
 {
     for (int64_t t = 0; t < corpus->sequence; t++) {
         out->place[t] = out->position[t] = (int32_t)t;
@@ -354,7 +356,8 @@ static void fill_places(const pt_corpus_t *corpus, int64_t id, const pt_sequence
     }
 }
 
-static void fill_padding(const pt_corpus_t *corpus, int64_t id, const pt_sequence_t *out)
+static void corpus_fill_padding(const pt_corpus_t *corpus, int64_t id,
+                                const pt_sequence_t *out)
 {
     size_t length = (size_t)corpus->sequence;
 
@@ -365,18 +368,18 @@ static void fill_padding(const pt_corpus_t *corpus, int64_t id, const pt_sequenc
     }
     if (corpus->document_mask)
         memset(out->document, 0, length * sizeof *out->document);
-    fill_places(corpus, id, out);
+    corpus_fill_places(corpus, id, out);
 }
 
 /* Inputs, labels, and which labels count by data.mask. */
-static pt_status_t fill_text(const pt_corpus_t *corpus, int64_t first,
-                             const pt_sequence_t *out)
+static pt_status_t corpus_fill_text(const pt_corpus_t *corpus, int64_t first,
+                                    const pt_sequence_t *out)
 {
     int64_t length = corpus->sequence;
     void *raw = out->sample; /* free until the tokens are known */
 
-    PT_TRY(read_tokens(corpus, first, length, raw, out->token));
-    PT_TRY(read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
+    PT_TRY(corpus_read_tokens(corpus, first, length, raw, out->token));
+    PT_TRY(corpus_read_tokens(corpus, first + length, 1, raw, out->label + length - 1));
     memcpy(out->label, out->token + 1, (size_t)(length - 1) * sizeof *out->label);
     return pt_corpus_read_masks(corpus, first + 1, length, out->mask);
 }
@@ -389,15 +392,15 @@ pt_status_t pt_corpus_fill(const pt_corpus_t *corpus, pt_split_t split, int64_t 
     *valid = 0;
     PT_REQUIRE(index >= -1 && index < corpus->samples[split]);
     if (index < 0) {
-        fill_padding(corpus, id, out);
+        corpus_fill_padding(corpus, id, out);
         return PT_OK;
     }
     first = pt_corpus_first_token(corpus, split, index);
     if (out->token)
-        PT_TRY(fill_text(corpus, first, out));
-    fill_places(corpus, id, out);
+        PT_TRY(corpus_fill_text(corpus, first, out));
+    corpus_fill_places(corpus, id, out);
     if (corpus->document_mask)
-        PT_TRY(fill_documents(corpus, first, out));
-    *valid = out->token ? count_valid(out->mask, corpus->sequence) : 0;
+        PT_TRY(corpus_fill_documents(corpus, first, out));
+    *valid = out->token ? corpus_count_valid(out->mask, corpus->sequence) : 0;
     return PT_OK;
 }

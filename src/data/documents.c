@@ -14,7 +14,7 @@ typedef struct separator {
     size_t length;
 } separator_t;
 
-static int hex_digit(char c)
+static int documents_hex_digit(char c)
 {
     static const char digits[] = "0123456789abcdef";
     const char *found = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
@@ -23,7 +23,7 @@ static int hex_digit(char c)
 }
 
 /* Takes the escape behind a backslash; returns its length, 0 when there is no such. */
-static size_t take_escape(const char *text, char *out)
+static size_t documents_take_escape(const char *text, char *out)
 {
     int high, low;
 
@@ -32,15 +32,15 @@ static size_t take_escape(const char *text, char *out)
     case 't': *out = '\t'; return 1;
     case '\\': *out = '\\'; return 1;
     case 'x':
-        high = hex_digit(text[1]);
-        low = high < 0 ? -1 : hex_digit(text[2]);
+        high = documents_hex_digit(text[1]);
+        low = high < 0 ? -1 : documents_hex_digit(text[2]);
         *out = (char)(high * 16 + low);
         return low < 0 ? 0 : 3;
     }
     return 0;
 }
 
-static pt_status_t decode(const char *text, separator_t *out)
+static pt_status_t documents_decode(const char *text, separator_t *out)
 {
     const char *rest = text;
 
@@ -49,7 +49,7 @@ static pt_status_t decode(const char *text, separator_t *out)
     while (*rest) {
         char byte = *rest++;
         if (byte == '\\') {
-            size_t taken = take_escape(rest, &byte);
+            size_t taken = documents_take_escape(rest, &byte);
             PT_CHECK(taken > 0, PT_CONFIG,
                      "data.separator: \"%s\": a backslash is followed by n, t, another "
                      "backslash, or x and two hexadecimal digits",
@@ -74,8 +74,8 @@ pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start)
 }
 
 /* `block` holds SCAN_BLOCK bytes and a separator. */
-static pt_status_t scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
-                             const separator_t *separator, uint8_t *block)
+static pt_status_t documents_scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
+                                       const separator_t *separator, uint8_t *block)
 {
     int64_t done = 0,
             held = 0; /* block[0 … held): the unsearched bytes before `done` */
@@ -112,14 +112,14 @@ pt_status_t pt_corpus_find_documents(pt_corpus_t *corpus, const char *text, bool
 
     if (corpus->indexes)
         return PT_OK;
-    PT_TRY(decode(text, &separator));
+    PT_TRY(documents_decode(text, &separator));
     PT_TRY(PT_NEW("block of the search for documents", SCAN_BLOCK + sizeof separator,
                   &block));
     for (int i = 0; i < corpus->file_count; i++) {
         const pt_corpus_file_t *file = &corpus->files[i];
         PT_TRY_GOTO(release, pt_corpus_add_document(corpus, file->start));
         if (inside && separator.length > 0 && corpus->format == PT_FORMAT_TEXT)
-            PT_TRY_GOTO(release, scan_file(corpus, file, &separator, block));
+            PT_TRY_GOTO(release, documents_scan_file(corpus, file, &separator, block));
     }
 release:
     pt_free(block);
@@ -127,7 +127,7 @@ release:
 }
 
 /* The first document in memory that begins after `token`. */
-static int64_t listed_after(const pt_corpus_t *corpus, int64_t token)
+static int64_t documents_listed_after(const pt_corpus_t *corpus, int64_t token)
 {
     int64_t low = 0, high = corpus->documents; /* it is low … high */
 
@@ -142,7 +142,7 @@ static int64_t listed_after(const pt_corpus_t *corpus, int64_t token)
 }
 
 /* The token of a boundary from its document; the next file begins one too. */
-static pt_status_t find_token(const pt_corpus_t *corpus, pt_boundary_t *b)
+static pt_status_t documents_find_token(const pt_corpus_t *corpus, pt_boundary_t *b)
 {
     const pt_corpus_file_t *file = &corpus->files[b->file];
 
@@ -171,11 +171,11 @@ pt_status_t pt_corpus_seek_boundary(const pt_corpus_t *corpus, int64_t token,
     const pt_corpus_file_t *file = &corpus->files[out->file];
 
     if (!corpus->indexes)
-        out->document = listed_after(corpus, token);
+        out->document = documents_listed_after(corpus, token);
     else
         PT_TRY(pt_corpus_index_after(&corpus->indexes[out->file], file,
                                      token - file->start, &out->document));
-    return find_token(corpus, out);
+    return documents_find_token(corpus, out);
 }
 
 pt_status_t pt_corpus_next_boundary(const pt_corpus_t *corpus, pt_boundary_t *boundary)
@@ -185,7 +185,7 @@ pt_status_t pt_corpus_next_boundary(const pt_corpus_t *corpus, pt_boundary_t *bo
     /* Documents without tokens begin where the next one does. */
     while (boundary->token <= before && before < corpus->tokens) {
         boundary->document++;
-        PT_TRY(find_token(corpus, boundary));
+        PT_TRY(documents_find_token(corpus, boundary));
     }
     return PT_OK;
 }

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static pt_status_t open_failed(const char *option, const char *path, int error)
+static pt_status_t files_open_failed(const char *option, const char *path, int error)
 {
     char here[PT_CONFIG_TEXT];
 
@@ -27,13 +27,13 @@ static pt_status_t open_failed(const char *option, const char *path, int error)
 }
 
 /* Without O_NONBLOCK opening a pipe would wait for a writer. */
-static int open_to_read(const char *path)
+static int files_open_to_read(const char *path)
 {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
 /* MPI and checkpoints need some of the files a process may have open (ulimit -n). */
-static bool is_one_too_many(int descriptor)
+static bool files_is_one_too_many(int descriptor)
 {
     struct rlimit limit;
     rlim_t others = 64;
@@ -52,9 +52,9 @@ pt_status_t pt_corpus_open_file(const char *option, const char *path,
 
     file->descriptor = -1;
     PT_TRY(pt_strdup("path of a corpus file", path, &file->path));
-    file->descriptor = open_to_read(path);
+    file->descriptor = files_open_to_read(path);
     if (file->descriptor < 0)
-        return open_failed(option, path, errno);
+        return files_open_failed(option, path, errno);
     PT_CHECK_OS(fstat(file->descriptor, &info) == 0, PT_IO, errno,
                 "%s: cannot examine %s: %m", option, path);
     PT_CHECK(!S_ISDIR(info.st_mode), PT_CONFIG,
@@ -66,7 +66,7 @@ pt_status_t pt_corpus_open_file(const char *option, const char *path,
     file->bytes = info.st_size;
     file->device = info.st_dev;
     file->inode = info.st_ino;
-    if (is_one_too_many(file->descriptor)) {
+    if (files_is_one_too_many(file->descriptor)) {
         close(file->descriptor);
         file->descriptor = PT_OPEN_TO_READ;
     }
@@ -81,7 +81,7 @@ void pt_corpus_close_file(pt_corpus_file_t *file)
 }
 
 /* Where the file ends by now; `at` where that cannot be told. */
-static int64_t end_of(int descriptor, int64_t at)
+static int64_t files_end_of(int descriptor, int64_t at)
 {
     struct stat info;
 
@@ -89,8 +89,8 @@ static int64_t end_of(int descriptor, int64_t at)
 }
 
 /* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
-static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
-                               int64_t offset, int64_t count, uint8_t *out)
+static pt_status_t files_read_opened(const pt_corpus_file_t *file, int descriptor,
+                                     int64_t offset, int64_t count, uint8_t *out)
 {
     while (count > 0) {
         ssize_t got = pread(descriptor, out, (size_t)count, offset);
@@ -101,7 +101,7 @@ static pt_status_t read_opened(const pt_corpus_file_t *file, int descriptor,
         PT_CHECK(got > 0, PT_IO,
                  "%s ends at byte %lld, but had %lld bytes when it was opened: do not "
                  "change the files of a corpus during a run",
-                 file->path, (long long)end_of(descriptor, offset),
+                 file->path, (long long)files_end_of(descriptor, offset),
                  (long long)file->bytes);
         offset += got;
         count -= got;
@@ -117,7 +117,7 @@ pt_status_t pt_corpus_borrow(const pt_corpus_file_t *file, pt_corpus_file_t *out
     *out = *file;
     if (file->descriptor >= 0)
         return PT_OK;
-    out->descriptor = open_to_read(file->path);
+    out->descriptor = files_open_to_read(file->path);
     PT_CHECK_OS(out->descriptor >= 0, PT_IO, errno, "cannot open %s again: %m",
                 file->path);
     PT_CHECK(fstat(out->descriptor, &info) == 0 && info.st_dev == file->device &&
@@ -142,13 +142,13 @@ pt_status_t pt_corpus_read_file(const pt_corpus_file_t *file, int64_t offset,
     pt_status_t status = pt_corpus_borrow(file, &opened);
 
     if (status == PT_OK)
-        status = read_opened(file, opened.descriptor, offset, count, out);
+        status = files_read_opened(file, opened.descriptor, offset, count, out);
     pt_corpus_return(file, &opened);
     return status;
 }
 
 /* A little-endian integer of 1, 2, 4 or 8 bytes. */
-static int64_t integer_at(const uint8_t *from, int width, bool is_signed)
+static int64_t files_integer_at(const uint8_t *from, int width, bool is_signed)
 {
     uint64_t bits = 0;
     int unused = 64 - 8 * width;
@@ -166,7 +166,7 @@ pt_status_t pt_corpus_read_file_tokens(const pt_corpus_file_t *file, int64_t voc
 
     PT_TRY(pt_corpus_read_file(file, first * file->width, count * file->width, raw));
     for (int64_t i = 0; i < count; i++, from += file->width) {
-        int64_t token = integer_at(from, file->width, file->is_signed);
+        int64_t token = files_integer_at(from, file->width, file->is_signed);
         PT_CHECK(
             token >= 0 && token < vocab, PT_CONFIG,
             "%s: token number %lld is %lld, but model.vocab=%lld allows 0 to %lld: "

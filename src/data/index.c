@@ -33,7 +33,7 @@ typedef struct index_reader {
     column_t length, offset, document;
 } index_reader_t;
 
-static uint64_t count_at(const uint8_t *from)
+static uint64_t index_count_at(const uint8_t *from)
 {
     uint64_t bits;
 
@@ -41,7 +41,7 @@ static uint64_t count_at(const uint8_t *from)
     return le64toh(bits);
 }
 
-static pt_status_t next(index_reader_t *reader, column_t *column, int64_t *out)
+static pt_status_t index_next(index_reader_t *reader, column_t *column, int64_t *out)
 {
     uint32_t narrow;
     const uint8_t *from;
@@ -59,14 +59,14 @@ static pt_status_t next(index_reader_t *reader, column_t *column, int64_t *out)
         memcpy(&narrow, from, sizeof narrow);
         *out = (int32_t)le32toh(narrow);
     } else {
-        *out = (int64_t)count_at(from);
+        *out = (int64_t)index_count_at(from);
     }
     return PT_OK;
 }
 
 /* Codes of element types; 6 and 7 are floating-point. */
-static pt_status_t take_type(const pt_corpus_index_t *index, int code,
-                             pt_corpus_file_t *bin)
+static pt_status_t index_take_type(const pt_corpus_index_t *index, int code,
+                                   pt_corpus_file_t *bin)
 {
     static const struct {
         int width;
@@ -86,8 +86,8 @@ static pt_status_t take_type(const pt_corpus_index_t *index, int code,
 }
 
 /* Compares the counts with the size of the file and lays out the columns. */
-static pt_status_t take_counts(pt_corpus_index_t *index, uint64_t sequences,
-                               uint64_t numbers)
+static pt_status_t index_take_counts(pt_corpus_index_t *index, uint64_t sequences,
+                                     uint64_t numbers)
 {
     int64_t bytes = index->file.bytes, needed, n = (int64_t)sequences;
     const char *path = index->file.path;
@@ -118,7 +118,7 @@ static pt_status_t take_counts(pt_corpus_index_t *index, uint64_t sequences,
     return PT_OK;
 }
 
-static pt_status_t read_header(pt_corpus_index_t *index, pt_corpus_file_t *bin)
+static pt_status_t index_read_header(pt_corpus_index_t *index, pt_corpus_file_t *bin)
 {
     uint8_t header[HEADER_BYTES];
     const char *path = index->file.path;
@@ -129,23 +129,24 @@ static pt_status_t read_header(pt_corpus_index_t *index, pt_corpus_file_t *bin)
     PT_TRY(pt_corpus_read_file(&index->file, 0, HEADER_BYTES, header));
     PT_CHECK(memcmp(header, MAGIC, MAGIC_BYTES) == 0, PT_CONFIG,
              "%s: no index of Megatron-LM: it does not begin with MMIDIDX", path);
-    PT_CHECK(count_at(header + MAGIC_BYTES) == 1, PT_CONFIG,
+    PT_CHECK(index_count_at(header + MAGIC_BYTES) == 1, PT_CONFIG,
              "%s: version %llu of the index format; this program reads version 1", path,
-             (unsigned long long)count_at(header + MAGIC_BYTES));
-    PT_TRY(take_type(index, header[MAGIC_BYTES + 8], bin));
-    return take_counts(index, count_at(header + MAGIC_BYTES + 9),
-                       count_at(header + MAGIC_BYTES + 17));
+             (unsigned long long)index_count_at(header + MAGIC_BYTES));
+    PT_TRY(index_take_type(index, header[MAGIC_BYTES + 8], bin));
+    return index_take_counts(index, index_count_at(header + MAGIC_BYTES + 9),
+                             index_count_at(header + MAGIC_BYTES + 17));
 }
 
 /* One sequence: it begins where the one before ended, at byte *end of the .bin. */
-static pt_status_t take_sequence(index_reader_t *reader, const pt_corpus_file_t *bin,
-                                 int64_t sequence, int64_t *end)
+static pt_status_t index_take_sequence(index_reader_t *reader,
+                                       const pt_corpus_file_t *bin, int64_t sequence,
+                                       int64_t *end)
 {
     const char *path = reader->index->file.path;
     int64_t length, offset;
 
-    PT_TRY(next(reader, &reader->length, &length));
-    PT_TRY(next(reader, &reader->offset, &offset));
+    PT_TRY(index_next(reader, &reader->length, &length));
+    PT_TRY(index_next(reader, &reader->offset, &offset));
     PT_CHECK(length >= 0, PT_CONFIG, "%s: sequence %lld has the length %lld: damaged",
              path, (long long)sequence, (long long)length);
     PT_CHECK(
@@ -163,11 +164,11 @@ static pt_status_t take_sequence(index_reader_t *reader, const pt_corpus_file_t 
 }
 
 /* The next number of the document index: the sequence a document begins with. */
-static pt_status_t next_document(index_reader_t *reader, int64_t *first)
+static pt_status_t index_next_document(index_reader_t *reader, int64_t *first)
 {
     int64_t before = *first, number = reader->document_numbers;
 
-    PT_TRY(next(reader, &reader->document, first));
+    PT_TRY(index_next(reader, &reader->document, first));
     PT_CHECK(*first >= before && *first <= reader->index->sequences, PT_CONFIG,
              "%s: number %lld of the document index is %lld, after %lld and of %lld "
              "sequences: damaged",
@@ -185,14 +186,14 @@ static pt_status_t next_document(index_reader_t *reader, int64_t *first)
 }
 
 /* Walks the columns side by side. */
-static pt_status_t walk(index_reader_t *reader, const pt_corpus_file_t *bin)
+static pt_status_t index_walk(index_reader_t *reader, const pt_corpus_file_t *bin)
 {
     int64_t end = 0, first = 0;
 
     for (int64_t s = 0; s < reader->index->sequences; s++)
-        PT_TRY(take_sequence(reader, bin, s, &end));
+        PT_TRY(index_take_sequence(reader, bin, s, &end));
     for (int64_t d = 0; d <= reader->index->documents; d++)
-        PT_TRY(next_document(reader, &first));
+        PT_TRY(index_next_document(reader, &first));
     PT_CHECK(end == bin->bytes, PT_CONFIG,
              "%s: its sequences end at byte %lld of %s, which has %lld: truncated, or "
              "of another index",
@@ -200,7 +201,7 @@ static pt_status_t walk(index_reader_t *reader, const pt_corpus_file_t *bin)
     return PT_OK;
 }
 
-static pt_status_t check_index(const pt_corpus_index_t *index,
+static pt_status_t index_check(const pt_corpus_index_t *index,
                                const pt_corpus_file_t *bin)
 {
     pt_status_t status;
@@ -215,14 +216,14 @@ static pt_status_t check_index(const pt_corpus_index_t *index,
     reader->document = (column_t){.at = index->document_at,
                                   .left = index->documents + 1,
                                   .width = DOCUMENT_BYTES};
-    status = walk(reader, bin);
+    status = index_walk(reader, bin);
     pt_free(reader);
     return status;
 }
 
 /* PATH.idx, PATH.bin and PATH name the same pair. */
-static void name_pair(const char *path, char idx[PT_CONFIG_TEXT + 8],
-                      char bin[PT_CONFIG_TEXT + 8])
+static void index_name_pair(const char *path, char idx[PT_CONFIG_TEXT + 8],
+                            char bin[PT_CONFIG_TEXT + 8])
 {
     size_t length = strlen(path);
 
@@ -238,24 +239,24 @@ pt_status_t pt_corpus_open_indexed(const char *option, const char *path, bool ch
 {
     char idx[PT_CONFIG_TEXT + 8], tokens[PT_CONFIG_TEXT + 8];
 
-    name_pair(path, idx, tokens);
+    index_name_pair(path, idx, tokens);
     PT_TRY(pt_corpus_open_file(option, idx, &index->file));
     PT_TRY(pt_corpus_open_file(option, tokens, bin));
-    PT_TRY(read_header(index, bin));
-    return check ? check_index(index, bin) : PT_OK;
+    PT_TRY(index_read_header(index, bin));
+    return check ? index_check(index, bin) : PT_OK;
 }
 
 /* ---- documents ---------------------------------------------------------------------------- */
 
 /* Number `at` of the column that begins at byte `from`: it was checked to be 0 to `most`. */
-static pt_status_t number_of(const pt_corpus_file_t *idx, int64_t from, int64_t at,
-                             int64_t most, int64_t *out)
+static pt_status_t index_number_of(const pt_corpus_file_t *idx, int64_t from,
+                                   int64_t at, int64_t most, int64_t *out)
 {
     uint8_t bytes[8];
 
     PT_TRY(pt_corpus_read_file(idx, from + at * (int64_t)sizeof bytes, sizeof bytes,
                                bytes));
-    *out = (int64_t)count_at(bytes);
+    *out = (int64_t)index_count_at(bytes);
     PT_CHECK(*out >= 0 && *out <= most, PT_IO,
              "%s: byte %lld is not what it was when the run began: do not change the "
              "files of a corpus during a run",
@@ -263,16 +264,19 @@ static pt_status_t number_of(const pt_corpus_file_t *idx, int64_t from, int64_t 
     return PT_OK;
 }
 
-static pt_status_t start_of(const pt_corpus_index_t *index, const pt_corpus_file_t *idx,
-                            const pt_corpus_file_t *bin, int64_t document, int64_t *out)
+static pt_status_t index_start_of(const pt_corpus_index_t *index,
+                                  const pt_corpus_file_t *idx,
+                                  const pt_corpus_file_t *bin, int64_t document,
+                                  int64_t *out)
 {
     int64_t sequence;
 
     *out = bin->tokens;
-    PT_TRY(number_of(idx, index->document_at, document, index->sequences, &sequence));
+    PT_TRY(index_number_of(idx, index->document_at, document, index->sequences,
+                           &sequence));
     if (sequence == index->sequences)
         return PT_OK;
-    PT_TRY(number_of(idx, index->offset_at, sequence, bin->bytes, out));
+    PT_TRY(index_number_of(idx, index->offset_at, sequence, bin->bytes, out));
     *out /= bin->width;
     return PT_OK;
 }
@@ -281,7 +285,7 @@ pt_status_t pt_corpus_index_start(const pt_corpus_index_t *index,
                                   const pt_corpus_file_t *bin, int64_t document,
                                   int64_t *out)
 {
-    return start_of(index, &index->file, bin, document, out);
+    return index_start_of(index, &index->file, bin, document, out);
 }
 
 pt_status_t pt_corpus_index_after(const pt_corpus_index_t *index,
@@ -295,7 +299,7 @@ pt_status_t pt_corpus_index_after(const pt_corpus_index_t *index,
     *document = 0;
     while (status == PT_OK && *document < high) {
         int64_t middle = *document + (high - *document) / 2;
-        status = start_of(index, &idx, bin, middle, &start);
+        status = index_start_of(index, &idx, bin, middle, &start);
         if (status == PT_OK && start <= token)
             *document = middle + 1;
         else

@@ -48,7 +48,7 @@ struct pt_loader {
     bool training;
 };
 
-static bool has_field(const pt_loader_t *loader, int field)
+static bool loader_has_field(const pt_loader_t *loader, int field)
 {
     switch (field) {
     case FIELD_TOKEN:
@@ -59,8 +59,8 @@ static bool has_field(const pt_loader_t *loader, int field)
     }
 }
 
-static pt_status_t check_options(const pt_corpus_t *corpus,
-                                 const pt_loader_options_t *options)
+static pt_status_t loader_check_options(const pt_corpus_t *corpus,
+                                        const pt_loader_options_t *options)
 {
     int64_t rows, all;
 
@@ -90,7 +90,7 @@ pt_status_t pt_loader_create(const pt_corpus_t *corpus,
     pt_loader_t *loader = NULL;
 
     *out = NULL;
-    PT_TRY(check_options(corpus, options));
+    PT_TRY(loader_check_options(corpus, options));
     PT_TRY(PT_NEW("loader", 1, &loader));
     loader->corpus = corpus;
     loader->options = *options;
@@ -123,7 +123,7 @@ pt_status_t pt_loader_layout(pt_loader_t *loader, pt_arena_t *batch, pt_arena_t 
     int64_t shape[1] = {loader->micro_batches * loader->rows};
 
     for (int f = 0; f < FIELD_COUNT; f++) {
-        if (!has_field(loader, f))
+        if (!loader_has_field(loader, f))
             continue;
         PT_TRY(pt_arena_tensor(batch, fields[f].name, fields[f].dtype, 1, shape,
                                &loader->field[f]));
@@ -135,13 +135,13 @@ pt_status_t pt_loader_layout(pt_loader_t *loader, pt_arena_t *batch, pt_arena_t 
 }
 
 /* Host arrays of sequence `k` of a half. */
-static pt_sequence_t sequence_of(const pt_loader_t *loader, const half_t *half,
-                                 int64_t k)
+static pt_sequence_t loader_sequence_of(const pt_loader_t *loader, const half_t *half,
+                                        int64_t k)
 {
     void *part[FIELD_COUNT];
 
     for (int f = 0; f < FIELD_COUNT; f++)
-        part[f] = has_field(loader, f)
+        part[f] = loader_has_field(loader, f)
                       ? pt_tensor_slice(half->field[f], 0, k * loader->options.sequence,
                                         loader->options.sequence)
                             .data
@@ -165,8 +165,8 @@ typedef struct source {
 } source_t;
 
 /* Fills sequence k of a half and counts its valid labels. */
-static pt_status_t read_sequence(const pt_loader_t *loader, half_t *half, int64_t k,
-                                 const source_t *from)
+static pt_status_t loader_read_sequence(const pt_loader_t *loader, half_t *half,
+                                        int64_t k, const source_t *from)
 {
     pt_sequence_t sequence;
     int64_t valid =
@@ -174,7 +174,7 @@ static pt_status_t read_sequence(const pt_loader_t *loader, half_t *half, int64_
 
     /* Host memory of a dry device may not be there either. */
     if (!loader->device->dry) {
-        sequence = sequence_of(loader, half, k);
+        sequence = loader_sequence_of(loader, half, k);
         PT_TRY(pt_corpus_fill(from->corpus, from->split, from->index, from->id,
                               &sequence, &valid));
     }
@@ -183,7 +183,7 @@ static pt_status_t read_sequence(const pt_loader_t *loader, half_t *half, int64_
 }
 
 /* Makes a half writable: the device must have read it. */
-static pt_status_t reclaim(pt_loader_t *loader, half_t *half)
+static pt_status_t loader_reclaim(pt_loader_t *loader, half_t *half)
 {
     const pt_device_ops_t *ops = loader->device->ops;
     pt_stream_t *stream = half->stream;
@@ -201,14 +201,14 @@ static pt_status_t reclaim(pt_loader_t *loader, half_t *half)
 }
 
 /* The half that holds nothing read ahead; of two the one copied longer ago. */
-static half_t *free_half(pt_loader_t *loader)
+static half_t *loader_free_half(pt_loader_t *loader)
 {
     half_t *other = &loader->half[1 - loader->last];
 
     return other->step == NO_STEP ? other : &loader->half[loader->last];
 }
 
-static pt_status_t read_step(pt_loader_t *loader, half_t *half, int64_t step)
+static pt_status_t loader_read_step(pt_loader_t *loader, half_t *half, int64_t step)
 {
     const pt_loader_options_t *options = &loader->options;
     int64_t end;
@@ -218,29 +218,30 @@ static pt_status_t read_step(pt_loader_t *loader, half_t *half, int64_t step)
                     "step %lld of train.global_batch=%lld: more sequences than 64 bits "
                     "can count",
                     (long long)step, (long long)options->global_batch);
-    PT_TRY(reclaim(loader, half));
+    PT_TRY(loader_reclaim(loader, half));
     for (int64_t m = 0; m < loader->micro_batches; m++)
         for (int64_t b = 0; b < options->micro_batch; b++) {
             int64_t id = pt_loader_id(options, step, m, b);
             source_t from = {loader->corpus, PT_SPLIT_TRAIN, -1, id};
             if (id >= 0)
                 from.index = pt_corpus_sample_of(loader->corpus, id);
-            PT_TRY(read_sequence(loader, half, m * options->micro_batch + b, &from));
+            PT_TRY(loader_read_sequence(loader, half, m * options->micro_batch + b,
+                                        &from));
         }
     half->step = step;
     return PT_OK;
 }
 
 /* Puts copies of the first `rows` rows on `stream`; then the half may be reclaimed. */
-static pt_status_t copy_out(pt_loader_t *loader, half_t *half, int64_t rows,
-                            pt_stream_t *stream)
+static pt_status_t loader_copy_out(pt_loader_t *loader, half_t *half, int64_t rows,
+                                   pt_stream_t *stream)
 {
     half->step = NO_STEP;
     half->stream = stream;
     loader->last = (int)(half - loader->half);
     for (int f = 0; f < FIELD_COUNT; f++) {
         pt_tensor_t to, from;
-        if (!has_field(loader, f))
+        if (!loader_has_field(loader, f))
             continue;
         to = pt_tensor_slice(loader->field[f], 0, 0, rows);
         from = pt_tensor_slice(half->field[f], 0, 0, rows);
@@ -251,7 +252,7 @@ static pt_status_t copy_out(pt_loader_t *loader, half_t *half, int64_t rows,
 }
 
 /* The half that holds `step`, read now unless it was read ahead; drops other steps. */
-static pt_status_t hold_step(pt_loader_t *loader, int64_t step, half_t **out)
+static pt_status_t loader_hold_step(pt_loader_t *loader, int64_t step, half_t **out)
 {
     half_t *half = NULL;
 
@@ -262,8 +263,8 @@ static pt_status_t hold_step(pt_loader_t *loader, int64_t step, half_t **out)
         else
             loader->half[i].step = NO_STEP;
     if (!half) {
-        half = free_half(loader);
-        PT_TRY(read_step(loader, half, step));
+        half = loader_free_half(loader);
+        PT_TRY(loader_read_step(loader, half, step));
     }
     *out = half;
     return PT_OK;
@@ -275,8 +276,8 @@ pt_status_t pt_loader_load(pt_loader_t *loader, int64_t step, pt_stream_t *strea
     half_t *half;
 
     *valid = 0;
-    PT_TRY(hold_step(loader, step, &half));
-    PT_TRY(copy_out(loader, half, loader->micro_batches * loader->rows, stream));
+    PT_TRY(loader_hold_step(loader, step, &half));
+    PT_TRY(loader_copy_out(loader, half, loader->micro_batches * loader->rows, stream));
     loader->step = step;
     loader->training = true;
     *valid = half->valid;
@@ -288,7 +289,7 @@ pt_status_t pt_loader_prefetch(pt_loader_t *loader, int64_t step, int64_t *valid
     half_t *half;
 
     *valid = 0;
-    PT_TRY(hold_step(loader, step, &half));
+    PT_TRY(loader_hold_step(loader, step, &half));
     *valid = half->valid;
     return PT_OK;
 }
@@ -297,18 +298,18 @@ pt_status_t pt_loader_load_validation(pt_loader_t *loader, const pt_corpus_t *co
                                       int64_t first, int64_t end, pt_stream_t *stream,
                                       int64_t *valid)
 {
-    half_t *half = free_half(loader);
+    half_t *half = loader_free_half(loader);
 
     *valid = 0;
     PT_REQUIRE(first >= 0 && corpus->sequence == loader->options.sequence &&
                corpus->document_mask == loader->corpus->document_mask);
-    PT_TRY(reclaim(loader, half));
+    PT_TRY(loader_reclaim(loader, half));
     for (int64_t b = 0; b < loader->options.micro_batch; b++) {
         int64_t index = first < end && b < end - first ? first + b : -1;
         source_t from = {corpus, PT_SPLIT_VALIDATION, index, index};
-        PT_TRY(read_sequence(loader, half, b, &from));
+        PT_TRY(loader_read_sequence(loader, half, b, &from));
     }
-    PT_TRY(copy_out(loader, half, loader->rows, stream));
+    PT_TRY(loader_copy_out(loader, half, loader->rows, stream));
     loader->training = false;
     *valid = half->valid;
     return PT_OK;
@@ -319,7 +320,7 @@ pt_batch_view_t pt_loader_view(const pt_loader_t *loader, int64_t micro_batch)
     pt_tensor_t part[FIELD_COUNT];
 
     for (int f = 0; f < FIELD_COUNT; f++)
-        part[f] = has_field(loader, f)
+        part[f] = loader_has_field(loader, f)
                       ? pt_tensor_slice(loader->field[f], 0, micro_batch * loader->rows,
                                         loader->rows)
                       : loader->field[f];

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static pt_status_t open_mask(const pt_corpus_t *corpus, const char *option,
+static pt_status_t mask_open(const pt_corpus_t *corpus, const char *option,
                              const char *path, int f)
 {
     pt_corpus_file_t *mask = &corpus->masks[f];
@@ -42,12 +42,12 @@ pt_status_t pt_corpus_open_masks(pt_corpus_t *corpus, const pt_config_t *config,
     for (int f = 0; f < corpus->file_count; f++) {
         pt_config_item(config, id, first + f, path);
         corpus->mask_count++;
-        PT_TRY(open_mask(corpus, option, path, f));
+        PT_TRY(mask_open(corpus, option, path, f));
     }
     return PT_OK;
 }
 
-static pt_status_t read_mask(const pt_corpus_file_t *mask, int64_t first, int64_t count,
+static pt_status_t mask_read(const pt_corpus_file_t *mask, int64_t first, int64_t count,
                              uint8_t *out)
 {
     if (!mask->path) {
@@ -76,7 +76,7 @@ pt_status_t pt_corpus_read_masks(const pt_corpus_t *corpus, int64_t first,
 
         if (part > count)
             part = count;
-        PT_TRY(read_mask(&corpus->masks[f], offset, part, out));
+        PT_TRY(mask_read(&corpus->masks[f], offset, part, out));
         first += part;
         count -= part;
         out += part;

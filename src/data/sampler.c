@@ -7,7 +7,7 @@
 #include <math.h>
 
 /* Whole samples in a share. 0.29 is not quite a double: its rounding is forgiven. */
-static int64_t share_of(int64_t samples, double share)
+static int64_t sampler_share_of(int64_t samples, double share)
 {
     double part = (double)samples * share;
     int64_t whole = (int64_t)floor(part + fmin(part * 1e-12, 1e-6));
@@ -16,8 +16,8 @@ static int64_t share_of(int64_t samples, double share)
 }
 
 /* Too few tokens for one sample of training: says what would do. */
-static pt_status_t too_short(const pt_corpus_t *corpus, const pt_corpus_part_t *part,
-                             double share)
+static pt_status_t sampler_too_short(const pt_corpus_t *corpus,
+                                     const pt_corpus_part_t *part, double share)
 {
     double least = ceil(1 / share * (1 - 1e-12)); /* samples, for one to train on */
     double needed = least * (double)corpus->sequence + 1;
@@ -40,8 +40,8 @@ static pt_status_t too_short(const pt_corpus_t *corpus, const pt_corpus_part_t *
                    share, needed, (long long)longest);
 }
 
-static pt_status_t cut_part(const pt_corpus_t *corpus, double train, double validation,
-                            pt_corpus_part_t *part)
+static pt_status_t sampler_cut_part(const pt_corpus_t *corpus, double train,
+                                    double validation, pt_corpus_part_t *part)
 {
     int64_t samples, cut;
 
@@ -51,11 +51,11 @@ static pt_status_t cut_part(const pt_corpus_t *corpus, double train, double vali
              "%s: %s holds %lld tokens, but train.sequence=%lld needs %lld: use more",
              corpus->option, part->name, (long long)part->tokens,
              (long long)corpus->sequence, (long long)corpus->sequence + 1);
-    part->samples[PT_SPLIT_TRAIN] = share_of(samples, train);
+    part->samples[PT_SPLIT_TRAIN] = sampler_share_of(samples, train);
     if (train > 0 && part->samples[PT_SPLIT_TRAIN] == 0)
-        return too_short(corpus, part, train);
+        return sampler_too_short(corpus, part, train);
     /* Both cuts round down, so that shares that add up to 1 leave no sample out. */
-    cut = validation > 0 ? share_of(samples, 1 - validation) : samples;
+    cut = validation > 0 ? sampler_share_of(samples, 1 - validation) : samples;
     if (cut < part->samples[PT_SPLIT_TRAIN])
         cut = part->samples[PT_SPLIT_TRAIN];
     part->first[PT_SPLIT_VALIDATION] = cut;
@@ -67,7 +67,7 @@ pt_status_t pt_corpus_cut(pt_corpus_t *corpus, double train, double validation)
 {
     for (int p = 0; p < corpus->part_count; p++) {
         pt_corpus_part_t *part = &corpus->parts[p];
-        PT_TRY(cut_part(corpus, train, validation, part));
+        PT_TRY(sampler_cut_part(corpus, train, validation, part));
         for (int split = 0; split < PT_SPLITS; split++) {
             part->before[split] = corpus->samples[split];
             corpus->samples[split] += part->samples[split];

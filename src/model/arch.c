@@ -67,22 +67,22 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
 
 /* ---- Rows ---- */
 
-static pt_shard_rule_t cut(pt_shard_kind_t kind, int dim, int64_t granule)
+static pt_shard_rule_t arch_cut(pt_shard_kind_t kind, int dim, int64_t granule)
 {
     return (pt_shard_rule_t){
         .kind = kind, .dim = dim, .axis = PT_AXIS_TENSOR, .granule = granule};
 }
 
 /* Rows of the vocabulary need not divide. */
-static pt_shard_rule_t cut_vocabulary(void)
+static pt_shard_rule_t arch_cut_vocabulary(void)
 {
-    pt_shard_rule_t rule = cut(PT_SHARD_PLAIN, 0, 1);
+    pt_shard_rule_t rule = arch_cut(PT_SHARD_PLAIN, 0, 1);
 
     rule.padded = true;
     return rule;
 }
 
-static spec_t vector(const char *const *name, int64_t length, pt_init_kind_t init)
+static spec_t arch_vector(const char *const *name, int64_t length, pt_init_kind_t init)
 {
     return (spec_t){.names = name,
                     .parts = 1,
@@ -90,11 +90,11 @@ static spec_t vector(const char *const *name, int64_t length, pt_init_kind_t ini
                     .rows = {length},
                     .cols = 1,
                     .init = init,
-                    .shard = cut(PT_SHARD_NONE, 0, 1)};
+                    .shard = arch_cut(PT_SHARD_NONE, 0, 1)};
 }
 
-static spec_t matrix(const char *const *name, int64_t rows, int64_t cols,
-                     pt_shard_rule_t shard)
+static spec_t arch_matrix(const char *const *name, int64_t rows, int64_t cols,
+                          pt_shard_rule_t shard)
 {
     return (spec_t){.names = name,
                     .parts = 1,
@@ -105,7 +105,7 @@ static spec_t matrix(const char *const *name, int64_t rows, int64_t cols,
                     .shard = shard};
 }
 
-static bool has_outer(const pt_arch_t *arch, pt_role_t role)
+static bool arch_has_outer(const pt_arch_t *arch, pt_role_t role)
 {
     switch (role) {
     case PT_ROLE_TOKEN_EMBEDDING:
@@ -117,7 +117,7 @@ static bool has_outer(const pt_arch_t *arch, pt_role_t role)
     }
 }
 
-static bool has_in_layer(const pt_arch_t *arch, pt_role_t role)
+static bool arch_has_in_layer(const pt_arch_t *arch, pt_role_t role)
 {
     switch (role) {
     case PT_ROLE_ATTENTION_NORM_BIAS:
@@ -140,7 +140,7 @@ static bool has_in_layer(const pt_arch_t *arch, pt_role_t role)
 
 /* q|k|v are cut part by part between whole heads, so that a rank has the KV heads its query heads
  * use; the output projection is cut along the same columns. */
-static spec_t attention_spec(const pt_arch_t *arch, pt_role_t role)
+static spec_t arch_attention_spec(const pt_arch_t *arch, pt_role_t role)
 {
     static const char *const qkv[] = {"attention.q.weight", "attention.k.weight",
                                       "attention.v.weight"};
@@ -151,22 +151,24 @@ static spec_t attention_spec(const pt_arch_t *arch, pt_role_t role)
     spec_t spec;
 
     if (role == PT_ROLE_ATTENTION_OUT) {
-        spec = matrix(out, arch->hidden, q, cut(PT_SHARD_PLAIN, 1, arch->head_dim));
+        spec = arch_matrix(out, arch->hidden, q,
+                           arch_cut(PT_SHARD_PLAIN, 1, arch->head_dim));
         spec.residual = true;
         return spec;
     }
     if (role == PT_ROLE_QKV)
-        spec = matrix(qkv, q, arch->hidden, cut(PT_SHARD_BLOCKED, 0, arch->head_dim));
+        spec = arch_matrix(qkv, q, arch->hidden,
+                           arch_cut(PT_SHARD_BLOCKED, 0, arch->head_dim));
     else {
-        spec = vector(bias, q, PT_INIT_ZEROS);
-        spec.shard = cut(PT_SHARD_BLOCKED, 0, arch->head_dim);
+        spec = arch_vector(bias, q, PT_INIT_ZEROS);
+        spec.shard = arch_cut(PT_SHARD_BLOCKED, 0, arch->head_dim);
     }
     spec.parts = 3;
     spec.rows[1] = spec.rows[2] = kv;
     return spec;
 }
 
-static spec_t ffn_spec(const pt_arch_t *arch, pt_role_t role)
+static spec_t arch_ffn_spec(const pt_arch_t *arch, pt_role_t role)
 {
     static const char *const gated[] = {"ffn.gate.weight", "ffn.up.weight"};
     static const char *const gated_bias[] = {"ffn.gate.bias", "ffn.up.bias"};
@@ -177,16 +179,17 @@ static spec_t ffn_spec(const pt_arch_t *arch, pt_role_t role)
     spec_t spec;
 
     if (role == PT_ROLE_FFN_OUT) {
-        spec = matrix(out, arch->hidden, arch->ffn, cut(PT_SHARD_PLAIN, 1, 1));
+        spec =
+            arch_matrix(out, arch->hidden, arch->ffn, arch_cut(PT_SHARD_PLAIN, 1, 1));
         spec.residual = true;
         return spec;
     }
     if (role == PT_ROLE_FFN_IN)
-        spec = matrix(is_gated ? gated : in, arch->ffn, arch->hidden,
-                      cut(PT_SHARD_BLOCKED, 0, 1));
+        spec = arch_matrix(is_gated ? gated : in, arch->ffn, arch->hidden,
+                           arch_cut(PT_SHARD_BLOCKED, 0, 1));
     else {
-        spec = vector(is_gated ? gated_bias : in_bias, arch->ffn, PT_INIT_ZEROS);
-        spec.shard = cut(PT_SHARD_BLOCKED, 0, 1);
+        spec = arch_vector(is_gated ? gated_bias : in_bias, arch->ffn, PT_INIT_ZEROS);
+        spec.shard = arch_cut(PT_SHARD_BLOCKED, 0, 1);
     }
     if (is_gated) {
         spec.parts = 2;
@@ -195,7 +198,7 @@ static spec_t ffn_spec(const pt_arch_t *arch, pt_role_t role)
     return spec;
 }
 
-static spec_t vector_spec(const pt_arch_t *arch, pt_role_t role)
+static spec_t arch_vector_spec(const pt_arch_t *arch, pt_role_t role)
 {
     static const char *const names[PT_ROLE_COUNT] = {
         [PT_ROLE_ATTENTION_NORM] = "attention.norm.weight",
@@ -212,15 +215,16 @@ static spec_t vector_spec(const pt_arch_t *arch, pt_role_t role)
 
     switch (role) {
     case PT_ROLE_Q_NORM:
-    case PT_ROLE_K_NORM: return vector(&names[role], arch->head_dim, PT_INIT_ONES);
+    case PT_ROLE_K_NORM: return arch_vector(&names[role], arch->head_dim, PT_INIT_ONES);
     case PT_ROLE_ATTENTION_NORM:
     case PT_ROLE_FFN_NORM:
-    case PT_ROLE_FINAL_NORM: return vector(&names[role], arch->hidden, PT_INIT_ONES);
-    default: return vector(&names[role], arch->hidden, PT_INIT_ZEROS);
+    case PT_ROLE_FINAL_NORM:
+        return arch_vector(&names[role], arch->hidden, PT_INIT_ONES);
+    default: return arch_vector(&names[role], arch->hidden, PT_INIT_ZEROS);
     }
 }
 
-static spec_t spec_of(const pt_arch_t *arch, pt_role_t role)
+static spec_t arch_spec_of(const pt_arch_t *arch, pt_role_t role)
 {
     static const char *const token[] = {"embedding.token.weight"};
     static const char *const position[] = {"embedding.position.weight"};
@@ -228,26 +232,27 @@ static spec_t spec_of(const pt_arch_t *arch, pt_role_t role)
 
     switch (role) {
     case PT_ROLE_TOKEN_EMBEDDING:
-        return matrix(token, arch->vocab, arch->hidden, cut_vocabulary());
+        return arch_matrix(token, arch->vocab, arch->hidden, arch_cut_vocabulary());
     case PT_ROLE_POSITION_EMBEDDING:
-        return matrix(position, arch->max_positions, arch->hidden,
-                      cut(PT_SHARD_NONE, 0, 1));
-    case PT_ROLE_HEAD: return matrix(head, arch->vocab, arch->hidden, cut_vocabulary());
+        return arch_matrix(position, arch->max_positions, arch->hidden,
+                           arch_cut(PT_SHARD_NONE, 0, 1));
+    case PT_ROLE_HEAD:
+        return arch_matrix(head, arch->vocab, arch->hidden, arch_cut_vocabulary());
     case PT_ROLE_QKV:
     case PT_ROLE_QKV_BIAS:
-    case PT_ROLE_ATTENTION_OUT: return attention_spec(arch, role);
+    case PT_ROLE_ATTENTION_OUT: return arch_attention_spec(arch, role);
     case PT_ROLE_FFN_IN:
     case PT_ROLE_FFN_IN_BIAS:
-    case PT_ROLE_FFN_OUT: return ffn_spec(arch, role);
-    default: return vector_spec(arch, role);
+    case PT_ROLE_FFN_OUT: return arch_ffn_spec(arch, role);
+    default: return arch_vector_spec(arch, role);
     }
 }
 
 /* ---- Counts ---- */
 
-static bool add_elements(const pt_arch_t *arch, pt_role_t role, int64_t *sum)
+static bool arch_add_elements(const pt_arch_t *arch, pt_role_t role, int64_t *sum)
 {
-    spec_t spec = spec_of(arch, role);
+    spec_t spec = arch_spec_of(arch, role);
     int64_t elements;
 
     for (int i = 0; i < spec.parts; i++)
@@ -259,7 +264,7 @@ static bool add_elements(const pt_arch_t *arch, pt_role_t role, int64_t *sum)
 
 /* Before rows are made: their row counts must themselves be sound, with room for 8 bytes an element
  * and for padding. */
-static bool sizes_are_sound(const pt_arch_t *arch)
+static bool arch_sizes_are_sound(const pt_arch_t *arch)
 {
     const int64_t size[] = {arch->layers, arch->hidden,       arch->ffn,
                             arch->heads,  arch->kv_heads,     arch->head_dim,
@@ -277,12 +282,12 @@ bool pt_arch_parameters(const pt_arch_t *arch, int64_t *out)
 {
     int64_t outer = 0, layer = 0, all;
 
-    if (!sizes_are_sound(arch))
+    if (!arch_sizes_are_sound(arch))
         return false;
     for (int role = 0; role < PT_ROLE_COUNT; role++) {
-        if (has_outer(arch, role) && !add_elements(arch, role, &outer))
+        if (arch_has_outer(arch, role) && !arch_add_elements(arch, role, &outer))
             return false;
-        if (has_in_layer(arch, role) && !add_elements(arch, role, &layer))
+        if (arch_has_in_layer(arch, role) && !arch_add_elements(arch, role, &layer))
             return false;
     }
     if (__builtin_mul_overflow(layer, arch->layers, &all) ||
@@ -295,26 +300,27 @@ bool pt_arch_parameters(const pt_arch_t *arch, int64_t *out)
 /* ---- The table ---- */
 
 /* Ranks that share the heads see only their own ones through the norms of heads. */
-static bool leaves_parts(pt_role_t role)
+static bool arch_leaves_parts(pt_role_t role)
 {
     return role == PT_ROLE_Q_NORM || role == PT_ROLE_K_NORM;
 }
 
-static void fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int unit,
-                       pt_param_t *out)
+static void arch_fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int unit,
+                            pt_param_t *out)
 {
-    spec_t spec = spec_of(arch, role);
+    spec_t spec = arch_spec_of(arch, role);
     int64_t rows = 0;
 
-    *out = (pt_param_t){.role = role,
-                        .layer = layer,
-                        .ndim = spec.ndim,
-                        .init = spec.init,
-                        .weight_decay = spec.ndim == 2,
-                        .shard = spec.shard,
-                        .grad = leaves_parts(role) ? PT_PARTIAL_SUM : PT_REPLICATED,
-                        .unit = unit,
-                        .parts = spec.parts};
+    *out =
+        (pt_param_t){.role = role,
+                     .layer = layer,
+                     .ndim = spec.ndim,
+                     .init = spec.init,
+                     .weight_decay = spec.ndim == 2,
+                     .shard = spec.shard,
+                     .grad = arch_leaves_parts(role) ? PT_PARTIAL_SUM : PT_REPLICATED,
+                     .unit = unit,
+                     .parts = spec.parts};
     if (spec.init ==
         PT_INIT_NORMAL) /* Radford et al. 2019, section 2.3: 1/sqrt(residual branches) */
         out->init_std = spec.residual
@@ -339,19 +345,19 @@ static void fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int uni
     out->shape[1] = spec.cols;
 }
 
-static int count_params(const pt_arch_t *arch, int *per_layer)
+static int arch_count_params(const pt_arch_t *arch, int *per_layer)
 {
     int outer = 0;
 
     *per_layer = 0;
     for (int role = 0; role < PT_ROLE_COUNT; role++) {
-        outer += has_outer(arch, role);
-        *per_layer += has_in_layer(arch, role);
+        outer += arch_has_outer(arch, role);
+        *per_layer += arch_has_in_layer(arch, role);
     }
     return outer;
 }
 
-static void place_params(pt_param_table_t *table)
+static void arch_place_params(pt_param_table_t *table)
 {
     const pt_cut_t *cut = &table->cut;
 
@@ -365,12 +371,12 @@ static void place_params(pt_param_table_t *table)
     }
 }
 
-static pt_status_t fill_table(const pt_arch_t *arch, pt_param_table_t *out)
+static pt_status_t arch_fill_table(const pt_arch_t *arch, pt_param_table_t *out)
 {
     int64_t parameters;
     int outer, per_layer, at = 0, layers = (int)arch->layers;
 
-    outer = count_params(arch, &per_layer);
+    outer = arch_count_params(arch, &per_layer);
     PT_CHECK_COMMON(
         pt_arch_parameters(arch, &parameters) &&
             arch->layers < (INT32_MAX - outer) / MAX_LAYER_PARAMS,
@@ -381,18 +387,18 @@ static pt_status_t fill_table(const pt_arch_t *arch, pt_param_table_t *out)
     PT_TRY(
         PT_NEW("parameter table", (size_t)(outer + layers * per_layer), &out->params));
     for (int role = 0; role < PT_ROLE_ATTENTION_NORM; role++)
-        if (has_outer(arch, role))
-            fill_param(arch, role, -1, 0, &out->params[at++]);
+        if (arch_has_outer(arch, role))
+            arch_fill_param(arch, role, -1, 0, &out->params[at++]);
     for (int layer = 0; layer < layers; layer++)
         for (int role = 0; role < PT_ROLE_COUNT; role++)
-            if (has_in_layer(arch, role))
-                fill_param(arch, role, layer, 1 + layer, &out->params[at++]);
+            if (arch_has_in_layer(arch, role))
+                arch_fill_param(arch, role, layer, 1 + layer, &out->params[at++]);
     for (int role = PT_ROLE_FINAL_NORM; role < PT_ROLE_COUNT; role++)
-        if (has_outer(arch, role))
-            fill_param(arch, role, -1, 1 + layers, &out->params[at++]);
+        if (arch_has_outer(arch, role))
+            arch_fill_param(arch, role, -1, 1 + layers, &out->params[at++]);
     out->count = at;
     out->units = pt_arch_units(arch);
-    place_params(out);
+    arch_place_params(out);
     return PT_OK;
 }
 
@@ -402,7 +408,7 @@ pt_status_t pt_param_table_create(const pt_arch_t *arch, pt_cut_t cut,
     pt_status_t status;
 
     *out = (pt_param_table_t){.cut = cut};
-    PT_TRY_GOTO(fail, fill_table(arch, out));
+    PT_TRY_GOTO(fail, arch_fill_table(arch, out));
     return PT_OK;
 fail:
     pt_param_table_destroy(out);

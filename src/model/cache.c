@@ -55,8 +55,8 @@ done:
 }
 
 /* Places [first, first + count) of a cached sequence in the call's layer: [count, K, D]. */
-static pt_tensor_t places(const pt_call_t *call, pt_tensor_t cache, int64_t slot,
-                          int64_t first, int64_t count)
+static pt_tensor_t cache_places(const pt_call_t *call, pt_tensor_t cache, int64_t slot,
+                                int64_t first, int64_t count)
 {
     int64_t width = call->model->arch->head_dim;
     pt_tensor_t x = pt_tensor_slice(cache, 0, call->block->layer, 1);
@@ -65,7 +65,7 @@ static pt_tensor_t places(const pt_call_t *call, pt_tensor_t cache, int64_t slot
     return pt_tensor_3d(x.data, x.dtype, x.memory, count, x.shape[3] / width, width);
 }
 
-static pt_tensor_t flat(pt_tensor_t x)
+static pt_tensor_t cache_flat(pt_tensor_t x)
 {
     x.ndim = 2;
     x.shape[1] *= x.shape[2];
@@ -74,27 +74,28 @@ static pt_tensor_t flat(pt_tensor_t x)
 }
 
 /* Strided: q, k and v share rows. Dropout of nothing is the op that copies. */
-static pt_status_t copy_rows(const pt_call_t *call, pt_tensor_t from, pt_tensor_t to)
+static pt_status_t cache_copy_rows(const pt_call_t *call, pt_tensor_t from,
+                                   pt_tensor_t to)
 {
     return pt_op_dropout(call->model->device, call->stream,
-                         &(pt_op_dropout_t){.x = flat(from), .y = flat(to)});
+                         &(pt_op_dropout_t){.x = cache_flat(from), .y = cache_flat(to)});
 }
 
-static pt_status_t attend_one(const pt_call_t *call, const pt_op_attention_fwd_t *rows,
-                              int64_t i)
+static pt_status_t cache_attend_one(const pt_call_t *call,
+                                    const pt_op_attention_fwd_t *rows, int64_t i)
 {
     const pt_model_t *model = call->model;
     int64_t count = call->rows / call->batch->sequences, start = i * count;
     int64_t slot = call->decode->slot[i], first = call->decode->first[i];
     pt_op_attention_fwd_t one = *rows;
 
-    PT_TRY(copy_rows(call, pt_tensor_slice(rows->k, 0, start, count),
-                     places(call, model->key_cache, slot, first, count)));
-    PT_TRY(copy_rows(call, pt_tensor_slice(rows->v, 0, start, count),
-                     places(call, model->value_cache, slot, first, count)));
+    PT_TRY(cache_copy_rows(call, pt_tensor_slice(rows->k, 0, start, count),
+                           cache_places(call, model->key_cache, slot, first, count)));
+    PT_TRY(cache_copy_rows(call, pt_tensor_slice(rows->v, 0, start, count),
+                           cache_places(call, model->value_cache, slot, first, count)));
     one.q = pt_tensor_slice(rows->q, 0, start, count);
-    one.k = places(call, model->key_cache, slot, 0, first + count);
-    one.v = places(call, model->value_cache, slot, 0, first + count);
+    one.k = cache_places(call, model->key_cache, slot, 0, first + count);
+    one.v = cache_places(call, model->value_cache, slot, 0, first + count);
     one.o = pt_tensor_slice(rows->o, 0, start, count);
     one.lse = pt_tensor_slice(rows->lse, 0, start, count);
     one.shape.sequences = 1;
@@ -106,6 +107,6 @@ static pt_status_t attend_one(const pt_call_t *call, const pt_op_attention_fwd_t
 pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *rows)
 {
     for (int64_t i = 0; i < call->batch->sequences; i++)
-        PT_TRY(attend_one(call, rows, i));
+        PT_TRY(cache_attend_one(call, rows, i));
     return PT_OK;
 }

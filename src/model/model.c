@@ -171,27 +171,28 @@ void pt_model_destroy(pt_model_t *model)
     pt_free(model);
 }
 
-static int64_t larger(int64_t a, int64_t b)
+static int64_t model_larger(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
-static int64_t op_workspace_bytes(const pt_model_t *model)
+static int64_t model_op_workspace_bytes(const pt_model_t *model)
 {
     const pt_arch_t *arch = model->arch;
     bool narrow = arch->dtype != pt_dtype_accumulator(arch->dtype);
     bool training = model->options.training;
     int64_t keys = narrow && training ? model->options.sequence : 0;
     bool learned = arch->positions == PT_POSITIONS_LEARNED;
-    int64_t rows = larger(arch->vocab, learned ? arch->max_positions : 0);
+    int64_t rows = model_larger(arch->vocab, learned ? arch->max_positions : 0);
     int64_t attention = pt_attention_workspace(model->device, arch->dtype, keys,
                                                arch->head_dim, arch->head_dim);
-    int64_t bytes = larger(attention, pt_gemm_workspace(arch->dtype));
+    int64_t bytes = model_larger(attention, pt_gemm_workspace(arch->dtype));
 
     return !training
                ? bytes
-               : larger(bytes, pt_embed_bwd_workspace(pt_units_grad_dtype(model->units),
-                                                      rows, model->rows));
+               : model_larger(bytes,
+                              pt_embed_bwd_workspace(pt_units_grad_dtype(model->units),
+                                                     rows, model->rows));
 }
 
 pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
@@ -204,7 +205,7 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
 
     PT_TRY(pt_model_take_memory(model, activations, workspace));
     PT_TRY(pt_cache_layout(model, activations));
-    PT_TRY(pt_arena_take(workspace, "workspace of ops", op_workspace_bytes(model),
+    PT_TRY(pt_arena_take(workspace, "workspace of ops", model_op_workspace_bytes(model),
                          &model->op_workspace));
     if (table[1] > 0) {
         PT_TRY(
@@ -227,7 +228,7 @@ pt_status_t pt_model_layout(pt_model_t *model, pt_arena_t *activations,
 pt_status_t pt_model_prepare(pt_model_t *model, pt_stream_t *stream)
 {
     pt_device_set_workspace(model->device, stream, model->op_workspace,
-                            op_workspace_bytes(model));
+                            model_op_workspace_bytes(model));
     if (model->tied_grad.data)
         PT_TRY(
             pt_op_fill(model->device, stream, &(pt_op_fill_t){.x = model->tied_grad}));

@@ -65,7 +65,7 @@ static const hf_row_t llama[] = {
 };
 
 /* NULL: a mixture no family has. */
-static const hf_row_t *family_of(const pt_arch_t *arch, const char **layer_prefix)
+static const hf_row_t *names_family_of(const pt_arch_t *arch, const char **layer_prefix)
 {
     if (arch->norm == PT_NORM_LAYER && arch->activation == PT_ACTIVATION_GELU &&
         arch->positions == PT_POSITIONS_LEARNED && arch->bias_all && !arch->qk_norm &&
@@ -85,7 +85,7 @@ bool pt_arch_hf_name(const pt_arch_t *arch, const pt_param_t *param, int part,
                      pt_hf_name_t *out)
 {
     const char *prefix, *name = param->part[part].name;
-    const hf_row_t *row = family_of(arch, &prefix);
+    const hf_row_t *row = names_family_of(arch, &prefix);
 
     if (!row)
         return false;

@@ -5,14 +5,14 @@
 #include <string.h>
 
 /* Of a tensor that shares memory, the one that has it. */
-static int host_of(const pt_program_t *program, int tensor)
+static int order_host_of(const pt_program_t *program, int tensor)
 {
     int host = program->tensor[tensor].host;
 
-    return host == PT_ABSENT ? tensor : host_of(program, host);
+    return host == PT_ABSENT ? tensor : order_host_of(program, host);
 }
 
-static bool uses(const pt_node_t *node, unsigned operands, int operand)
+static bool order_uses(const pt_node_t *node, unsigned operands, int operand)
 {
     return (operands >> operand & 1u) && node->operand[operand] != PT_ABSENT;
 }
@@ -28,9 +28,9 @@ typedef struct maker {
     bool replayed[PT_PROGRAM_NODES];
 } maker_t;
 
-static void maker_append(maker_t *maker, pt_step_t step);
+static void order_maker_append(maker_t *maker, pt_step_t step);
 
-static void maker_end(maker_t *maker, int memory)
+static void order_maker_end(maker_t *maker, int memory)
 {
     int at = maker->begun[memory] - 1;
 
@@ -41,43 +41,43 @@ static void maker_end(maker_t *maker, int memory)
         if (maker->begun[t] == at + 1)
             maker->begun[t] = 0;
     step.ends = true;
-    maker_append(maker, step);
+    order_maker_append(maker, step);
 }
 
-static void maker_weights(maker_t *maker);
+static void order_maker_weights(maker_t *maker);
 
-static void maker_append(maker_t *maker, pt_step_t step)
+static void order_maker_append(maker_t *maker, pt_step_t step)
 {
     pt_program_t *program = maker->program;
     const pt_node_pass_t *pass = &step.node->kind->pass[step.pass];
 
     for (int o = 0; o < PT_OPERANDS && !step.ends; o++)
-        if (uses(step.node, pass->reads | pass->writes, o)) {
-            int memory = host_of(program, step.node->operand[o]);
+        if (order_uses(step.node, pass->reads | pass->writes, o)) {
+            int memory = order_host_of(program, step.node->operand[o]);
             if (maker->begun[memory] && step.pass == PT_PASS_INPUT)
-                maker_weights(maker); /* fill the gap */
-            maker_end(maker, memory);
+                order_maker_weights(maker); /* fill the gap */
+            order_maker_end(maker, memory);
         }
     int at = program->steps[maker->list]++;
     program->list[maker->list][at] = step;
     for (int o = 0; o < PT_OPERANDS && pass->end && !step.ends; o++)
-        if (uses(step.node, pass->writes, o))
-            maker->begun[host_of(program, step.node->operand[o])] = at + 1;
+        if (order_uses(step.node, pass->writes, o))
+            maker->begun[order_host_of(program, step.node->operand[o])] = at + 1;
 }
 
-static void maker_end_all(maker_t *maker)
+static void order_maker_end_all(maker_t *maker)
 {
     for (int t = 0; t < PT_PROGRAM_TENSORS; t++)
-        maker_end(maker, t);
+        order_maker_end(maker, t);
 }
 
-static pt_step_t step_of(const pt_program_t *program, int node, pt_pass_t pass)
+static pt_step_t order_step_of(const pt_program_t *program, int node, pt_pass_t pass)
 {
     return (pt_step_t){.node = &program->node[node], .pass = pass};
 }
 
 /* Runs forward again, each node once, what the weight step of `node` reads. */
-static void maker_replay(maker_t *maker, const pt_node_t *node, unsigned reads)
+static void order_maker_replay(maker_t *maker, const pt_node_t *node, unsigned reads)
 {
     const pt_program_t *program = maker->program;
 
@@ -87,21 +87,21 @@ static void maker_replay(maker_t *maker, const pt_node_t *node, unsigned reads)
         if (!maker_of->replayed || maker->replayed[n])
             continue;
         for (int o = 0; o < PT_OPERANDS; o++)
-            if (uses(node, reads, o) && node->operand[o] == maker_of->operand[PT_Y] &&
-                !maker->replayed[n]) {
-                pt_step_t step = step_of(program, n, PT_PASS_FORWARD);
+            if (order_uses(node, reads, o) &&
+                node->operand[o] == maker_of->operand[PT_Y] && !maker->replayed[n]) {
+                pt_step_t step = order_step_of(program, n, PT_PASS_FORWARD);
 
                 maker->replayed[n] = true;
-                maker_replay(maker, maker_of,
-                             maker_of->kind->pass[PT_PASS_FORWARD].reads);
+                order_maker_replay(maker, maker_of,
+                                   maker_of->kind->pass[PT_PASS_FORWARD].reads);
                 step.again = true;
-                maker_append(maker, step);
+                order_maker_append(maker, step);
             }
     }
 }
 
 /* The weight steps that wait, in backward order. */
-static void maker_weights(maker_t *maker)
+static void order_maker_weights(maker_t *maker)
 {
     const pt_program_t *program = maker->program;
 
@@ -111,12 +111,13 @@ static void maker_weights(maker_t *maker)
         if (!maker->waiting[n])
             continue;
         maker->waiting[n] = false;
-        maker_replay(maker, node, node->kind->pass[PT_PASS_WEIGHT].reads);
-        maker_append(maker, step_of(program, n, PT_PASS_WEIGHT));
+        order_maker_replay(maker, node, node->kind->pass[PT_PASS_WEIGHT].reads);
+        order_maker_append(maker, order_step_of(program, n, PT_PASS_WEIGHT));
     }
 }
 
-static bool has_step(const pt_program_t *program, const pt_node_t *node, pt_pass_t pass)
+static bool order_has_step(const pt_program_t *program, const pt_node_t *node,
+                           pt_pass_t pass)
 {
     if (!node->kind->pass[pass].run)
         return false;
@@ -125,40 +126,40 @@ static bool has_step(const pt_program_t *program, const pt_node_t *node, pt_pass
     return program->context.training && (pass == PT_PASS_INPUT || node->weighted);
 }
 
-static void list_forward(pt_program_t *program, pt_list_t list, const bool *wanted)
+static void order_list_forward(pt_program_t *program, pt_list_t list, const bool *wanted)
 {
     maker_t maker = {.program = program, .list = list};
 
     for (int n = 0; n < program->nodes; n++)
-        if (has_step(program, &program->node[n], PT_PASS_FORWARD) && wanted[n])
-            maker_append(&maker, step_of(program, n, PT_PASS_FORWARD));
-    maker_end_all(&maker);
+        if (order_has_step(program, &program->node[n], PT_PASS_FORWARD) && wanted[n])
+            order_maker_append(&maker, order_step_of(program, n, PT_PASS_FORWARD));
+    order_maker_end_all(&maker);
 }
 
-static void list_backward(pt_program_t *program)
+static void order_list_backward(pt_program_t *program)
 {
     maker_t maker = {.program = program, .list = PT_LIST_BACKWARD};
 
     for (int n = program->nodes - 1; n >= 0; n--) {
-        if (has_step(program, &program->node[n], PT_PASS_INPUT))
-            maker_append(&maker, step_of(program, n, PT_PASS_INPUT));
+        if (order_has_step(program, &program->node[n], PT_PASS_INPUT))
+            order_maker_append(&maker, order_step_of(program, n, PT_PASS_INPUT));
         maker.waiting[n] = program->context.fused &&
-                           has_step(program, &program->node[n], PT_PASS_WEIGHT);
+                           order_has_step(program, &program->node[n], PT_PASS_WEIGHT);
     }
-    maker_weights(&maker);
-    maker_end_all(&maker);
+    order_maker_weights(&maker);
+    order_maker_end_all(&maker);
     if (program->context.fused)
         return;
     maker = (maker_t){.program = program, .list = PT_LIST_WEIGHT};
     for (int n = 0; n < program->nodes; n++)
-        maker.waiting[n] = has_step(program, &program->node[n], PT_PASS_WEIGHT);
-    maker_weights(&maker);
-    maker_end_all(&maker);
+        maker.waiting[n] = order_has_step(program, &program->node[n], PT_PASS_WEIGHT);
+    order_maker_weights(&maker);
+    order_maker_end_all(&maker);
 }
 
 /* ---- replays ---- */
 
-static bool may_replay(const pt_program_t *program, const pt_node_t *node)
+static bool order_may_replay(const pt_program_t *program, const pt_node_t *node)
 {
     const pt_program_context_t *context = &program->context;
 
@@ -169,7 +170,7 @@ static bool may_replay(const pt_program_t *program, const pt_node_t *node)
 
 /* A node runs again when only weight steps, and what runs again for them, read what it makes. From the last node on, as
  * its readers come later. */
-static void mark_replayed(pt_program_t *program)
+static void order_mark_replayed(pt_program_t *program)
 {
     bool for_input[PT_PROGRAM_TENSORS] = {0}, for_weight[PT_PROGRAM_TENSORS] = {0};
 
@@ -178,30 +179,30 @@ static void mark_replayed(pt_program_t *program)
             const pt_node_t *node = &program->node[n];
             int t = node->operand[o];
 
-            if (has_step(program, node, PT_PASS_INPUT) &&
-                uses(node, node->kind->pass[PT_PASS_INPUT].reads, o))
+            if (order_has_step(program, node, PT_PASS_INPUT) &&
+                order_uses(node, node->kind->pass[PT_PASS_INPUT].reads, o))
                 for_input[t] = true;
-            if (has_step(program, node, PT_PASS_WEIGHT) &&
-                uses(node, node->kind->pass[PT_PASS_WEIGHT].reads, o))
+            if (order_has_step(program, node, PT_PASS_WEIGHT) &&
+                order_uses(node, node->kind->pass[PT_PASS_WEIGHT].reads, o))
                 for_weight[t] = true;
         }
     for (int n = program->nodes - 1; n >= 0; n--) {
         pt_node_t *node = &program->node[n];
         int y = node->operand[PT_Y];
 
-        node->replayed = y != PT_ABSENT && may_replay(program, node) && for_weight[y] &&
-                         !for_input[y];
+        node->replayed = y != PT_ABSENT && order_may_replay(program, node) &&
+                         for_weight[y] && !for_input[y];
         if (y != PT_ABSENT)
             program->tensor[y].replayed = node->replayed;
         for (int o = 0; o < PT_OPERANDS && node->replayed; o++)
-            if (uses(node, node->kind->pass[PT_PASS_FORWARD].reads, o))
+            if (order_uses(node, node->kind->pass[PT_PASS_FORWARD].reads, o))
                 for_weight[node->operand[o]] = true;
     }
 }
 
 /* ---- lifetimes ---- */
 
-static void mark_uses(pt_program_t *program)
+static void order_mark_uses(pt_program_t *program)
 {
     for (int list = 0; list < PT_LISTS; list++)
         for (int s = 0; s < program->steps[list] && list != PT_LIST_AGAIN; s++) {
@@ -214,21 +215,21 @@ static void mark_uses(pt_program_t *program)
                 /* A view's memory is its host's; a shared tensor and its host are one after the other. */
                 if (t != PT_ABSENT && program->tensor[t].heads > 0)
                     t = program->tensor[t].host;
-                if (uses(step->node, pass->reads, o))
+                if (order_uses(step->node, pass->reads, o))
                     program->tensor[t].read |= 1u << as;
-                if (uses(step->node, pass->writes, o))
+                if (order_uses(step->node, pass->writes, o))
                     program->tensor[t].written |= 1u << as;
             }
         }
 }
 
 /* Forward again, without what only the next block reads. */
-static void find_wanted_again(const pt_program_t *program, bool *needed)
+static void order_find_wanted_again(const pt_program_t *program, bool *needed)
 {
     bool wanted[PT_PROGRAM_TENSORS];
 
     for (int t = 0; t < program->tensors; t++)
-        wanted[t] = program->tensor[host_of(program, t)].read &
+        wanted[t] = program->tensor[order_host_of(program, t)].read &
                     (1u << PT_PASS_INPUT | 1u << PT_PASS_WEIGHT);
     for (int n = program->nodes - 1; n >= 0; n--) {
         const pt_node_t *node = &program->node[n];
@@ -236,9 +237,9 @@ static void find_wanted_again(const pt_program_t *program, bool *needed)
 
         needed[n] = false;
         for (int o = 0; o < PT_OPERANDS; o++)
-            needed[n] |= uses(node, pass->writes, o) && wanted[node->operand[o]];
+            needed[n] |= order_uses(node, pass->writes, o) && wanted[node->operand[o]];
         for (int o = 0; o < PT_OPERANDS && needed[n]; o++)
-            if (uses(node, pass->reads, o))
+            if (order_uses(node, pass->reads, o))
                 wanted[node->operand[o]] = true;
     }
 }
@@ -251,21 +252,21 @@ typedef struct holder {
 } holder_t;
 _Static_assert(PT_PROGRAM_TENSORS <= 64, "a bit for each tensor");
 
-static uint64_t bit(int tensor)
+static uint64_t order_bit(int tensor)
 {
     return UINT64_C(1) << tensor;
 }
 
 /* dx of `input` is made: written, added to what is there, or dy taken for it. */
-static pt_status_t make_gradient(pt_program_t *program, pt_node_t *node, int input,
-                                 holder_t *holder)
+static pt_status_t order_make_gradient(pt_program_t *program, pt_node_t *node,
+                                       int input, holder_t *holder)
 {
     int x = node->operand[PT_X + input], y = node->operand[PT_Y];
     pt_gradient_t how = node->kind->gradient[input];
     const pt_block_tensor_t *tensor = &program->tensor[x];
-    uint64_t *held = &holder->of[host_of(program, tensor->gradient)];
+    uint64_t *held = &holder->of[order_host_of(program, tensor->gradient)];
 
-    if (how == PT_GRADIENT_OWN && (*held & bit(x))) {
+    if (how == PT_GRADIENT_OWN && (*held & order_bit(x))) {
         PT_CHECK(
             node->kind->adds, PT_INTERNAL,
             "block %s: node %s cannot add to the gradient of %s, which another node "
@@ -274,47 +275,47 @@ static pt_status_t make_gradient(pt_program_t *program, pt_node_t *node, int inp
         node->accumulate = true;
     }
     if (how == PT_GRADIENT_IS_DY)
-        *held |= bit(x);
+        *held |= order_bit(x);
     else if (tensor->heads > 0)
-        *held = (*held & ~(how == PT_GRADIENT_IN_PLACE ? bit(y) : 0)) | bit(x) |
-                bit(tensor->host);
+        *held = (*held & ~(how == PT_GRADIENT_IN_PLACE ? order_bit(y) : 0)) |
+                order_bit(x) | order_bit(tensor->host);
     else
-        *held = bit(x);
+        *held = order_bit(x);
     return PT_OK;
 }
 
 /* A view's gradient may have been made with that of its host. */
-static pt_status_t check_holds(const pt_program_t *program, const pt_node_t *node,
-                               const holder_t *holder)
+static pt_status_t order_check_holds(const pt_program_t *program, const pt_node_t *node,
+                                     const holder_t *holder)
 {
     int y = node->operand[PT_Y];
     const pt_block_tensor_t *tensor = &program->tensor[y];
-    uint64_t wanted = bit(y) | (tensor->heads > 0 ? bit(tensor->host) : 0);
+    uint64_t wanted = order_bit(y) | (tensor->heads > 0 ? order_bit(tensor->host) : 0);
 
-    PT_CHECK(holder->of[host_of(program, tensor->gradient)] & wanted, PT_INTERNAL,
+    PT_CHECK(holder->of[order_host_of(program, tensor->gradient)] & wanted, PT_INTERNAL,
              "block %s: node %s reads the gradient of %s, but its memory holds that of "
              "another tensor",
              program->name, node->kind->name, tensor->name);
     return PT_OK;
 }
 
-static pt_status_t take_gradients(pt_program_t *program)
+static pt_status_t order_take_gradients(pt_program_t *program)
 {
-    holder_t holder = {.of = {[PT_TENSOR_STREAM_GRADIENT] = bit(PT_TENSOR_Y)}};
+    holder_t holder = {.of = {[PT_TENSOR_STREAM_GRADIENT] = order_bit(PT_TENSOR_Y)}};
 
     for (int n = program->nodes - 1; n >= 0; n--) {
         pt_node_t *node = &program->node[n];
         int y = node->operand[PT_Y];
 
-        if (!has_step(program, node, PT_PASS_INPUT))
+        if (!order_has_step(program, node, PT_PASS_INPUT))
             continue;
         if (y != PT_ABSENT)
-            PT_TRY(check_holds(program, node, &holder));
+            PT_TRY(order_check_holds(program, node, &holder));
         for (int i = 0; i < PT_NODE_INPUTS; i++)
             if (node->operand[PT_X + i] != PT_ABSENT &&
                 (node->operand[PT_DX + i] != PT_ABSENT ||
                  node->kind->gradient[i] == PT_GRADIENT_IS_DY))
-                PT_TRY(make_gradient(program, node, i, &holder));
+                PT_TRY(order_make_gradient(program, node, i, &holder));
     }
     return PT_OK;
 }
@@ -322,7 +323,7 @@ static pt_status_t take_gradients(pt_program_t *program)
 /* ---- checks ---- */
 
 /* Before each list, only what an earlier pass has left is there. */
-static bool is_left(const pt_block_tensor_t *tensor, pt_list_t list)
+static bool order_is_left(const pt_block_tensor_t *tensor, pt_list_t list)
 {
     unsigned before = list == PT_LIST_BACKWARD
                           ? 1u << PT_PASS_FORWARD
@@ -331,22 +332,22 @@ static bool is_left(const pt_block_tensor_t *tensor, pt_list_t list)
     return list > PT_LIST_AGAIN && (tensor->written & before) && !tensor->replayed;
 }
 
-static pt_status_t check_order(const pt_program_t *program)
+static pt_status_t order_check(const pt_program_t *program)
 {
     for (int list = 0; list < PT_LISTS; list++) {
         bool there[PT_PROGRAM_TENSORS];
 
         for (int t = 0; t < program->tensors; t++)
             there[t] = t == PT_TENSOR_X || t == PT_TENSOR_STREAM_GRADIENT ||
-                       is_left(&program->tensor[t], (pt_list_t)list);
+                       order_is_left(&program->tensor[t], (pt_list_t)list);
         for (int s = 0; s < program->steps[list]; s++) {
             const pt_step_t *step = &program->list[list][s];
             const pt_node_pass_t *pass = &step->node->kind->pass[step->pass];
 
             for (int o = 0; o < PT_OPERANDS; o++) {
                 int t = step->node->operand[o];
-                PT_CHECK(!uses(step->node, pass->reads, o) ||
-                             there[host_of(program, t)] || there[t],
+                PT_CHECK(!order_uses(step->node, pass->reads, o) ||
+                             there[order_host_of(program, t)] || there[t],
                          PT_INTERNAL,
                          "block %s: node %s reads %s%s before any node has written it",
                          program->name, step->node->kind->name,
@@ -354,21 +355,21 @@ static pt_status_t check_order(const pt_program_t *program)
                          program->tensor[t].name);
             }
             for (int o = 0; o < PT_OPERANDS; o++)
-                if (uses(step->node, pass->writes, o))
+                if (order_uses(step->node, pass->writes, o))
                     there[step->node->operand[o]] =
-                        there[host_of(program, step->node->operand[o])] = true;
+                        there[order_host_of(program, step->node->operand[o])] = true;
         }
     }
     return PT_OK;
 }
 
 /* The stream's gradient is turned into dx before a later weight pass; y belongs to the next block. */
-static pt_status_t check_stream(const pt_program_t *program)
+static pt_status_t order_check_stream(const pt_program_t *program)
 {
     unsigned backward = 1u << PT_PASS_INPUT | 1u << PT_PASS_WEIGHT;
 
     for (int t = 0; t < program->tensors; t++)
-        PT_CHECK(host_of(program, t) != PT_TENSOR_Y ||
+        PT_CHECK(order_host_of(program, t) != PT_TENSOR_Y ||
                      !(program->tensor[t].read & backward),
                  PT_INTERNAL,
                  "block %s: %s is the next block's memory when backward reads it",
@@ -386,17 +387,18 @@ pt_status_t pt_program_order(pt_program_t *program)
 {
     bool wanted[PT_PROGRAM_NODES];
 
-    mark_replayed(program);
+    order_mark_replayed(program);
     if (program->context.training)
-        PT_TRY(take_gradients(program));
+        PT_TRY(order_take_gradients(program));
     memset(wanted, true, sizeof wanted);
-    list_forward(program, PT_LIST_FORWARD, wanted);
-    list_backward(program);
-    mark_uses(program);
+    order_list_forward(program, PT_LIST_FORWARD, wanted);
+    order_list_backward(program);
+    order_mark_uses(program);
     for (int n = 0; n < program->nodes; n++)
-        program->has_weights |= has_step(program, &program->node[n], PT_PASS_WEIGHT);
-    find_wanted_again(program, wanted);
-    list_forward(program, PT_LIST_AGAIN, wanted);
-    PT_TRY(check_stream(program));
-    return check_order(program);
+        program->has_weights |=
+            order_has_step(program, &program->node[n], PT_PASS_WEIGHT);
+    order_find_wanted_again(program, wanted);
+    order_list_forward(program, PT_LIST_AGAIN, wanted);
+    PT_TRY(order_check_stream(program));
+    return order_check(program);
 }

@@ -77,7 +77,7 @@ static pt_call_t pass_call(const pass_t *pass, int b)
     return call;
 }
 
-static pt_status_t run_steps(pt_call_t *call, pt_list_t list)
+static pt_status_t pass_run_steps(pt_call_t *call, pt_list_t list)
 {
     const pt_program_t *program = call->block->program;
 
@@ -93,36 +93,36 @@ static pt_status_t run_steps(pt_call_t *call, pt_list_t list)
 }
 
 /* A block without weight steps has its gradients in forward, or none. */
-static bool has_weights(const pt_block_t *block)
+static bool pass_has_weights(const pt_block_t *block)
 {
     return block->program->has_weights;
 }
 
 /* Blocks [first, end); the last one as far as `last` goes. */
-static pt_status_t run_forward(pass_t *pass, int first, int end, pt_list_t last)
+static pt_status_t pass_run_forward(pass_t *pass, int first, int end, pt_list_t last)
 {
     for (int b = first; b < end; b++) {
         pt_call_t call = pass_call(pass, b);
-        bool grads = pass->batch->training && !has_weights(call.block);
+        bool grads = pass->batch->training && !pass_has_weights(call.block);
 
         PT_TRY(pass_enter(pass, call.block, true, grads));
-        PT_TRY(run_steps(&call, b + 1 < end ? PT_LIST_FORWARD : last));
+        PT_TRY(pass_run_steps(&call, b + 1 < end ? PT_LIST_FORWARD : last));
     }
     return PT_OK;
 }
 
 /* The layers of the group that ends with block b, from the input kept. */
-static pt_status_t run_again(pass_t *pass, int b)
+static pt_status_t pass_run_again(pass_t *pass, int b)
 {
     const pt_block_t *block = pass->model->block;
     int first = b;
 
     while (first > pass->chunk->first && block[first - 1].group == block[b].group)
         first--;
-    return run_forward(pass, first, b + 1, PT_LIST_AGAIN);
+    return pass_run_forward(pass, first, b + 1, PT_LIST_AGAIN);
 }
 
-static bool ends_group(const pass_t *pass, int b)
+static bool pass_ends_group(const pass_t *pass, int b)
 {
     const pt_block_t *block = &pass->model->block[b];
 
@@ -130,22 +130,22 @@ static bool ends_group(const pass_t *pass, int b)
            (b + 1 == pass->chunk->end || block[1].group != block->group);
 }
 
-static pt_status_t backward_block(pass_t *pass, int b, pt_tensor_t dy)
+static pt_status_t pass_backward_block(pass_t *pass, int b, pt_tensor_t dy)
 {
     const pt_block_t *block = &pass->model->block[b];
     bool fused = pass->action->fused;
     pt_call_t call;
 
-    if (ends_group(pass, b))
-        PT_TRY(run_again(pass, b));
+    if (pass_ends_group(pass, b))
+        PT_TRY(pass_run_again(pass, b));
     call = pass_call(pass, b);
     call.dy = dy;
-    PT_TRY(pass_enter(pass, block, true, fused && has_weights(block)));
-    PT_TRY(run_steps(&call, PT_LIST_BACKWARD));
-    return fused ? run_steps(&call, PT_LIST_WEIGHT) : PT_OK;
+    PT_TRY(pass_enter(pass, block, true, fused && pass_has_weights(block)));
+    PT_TRY(pass_run_steps(&call, PT_LIST_BACKWARD));
+    return fused ? pass_run_steps(&call, PT_LIST_WEIGHT) : PT_OK;
 }
 
-static const pt_chunk_t *find_chunk(const pt_model_t *model, int position)
+static const pt_chunk_t *pass_find_chunk(const pt_model_t *model, int position)
 {
     for (int c = 0; c < model->chunks; c++)
         if (model->chunk[c].position == position)
@@ -154,7 +154,7 @@ static const pt_chunk_t *find_chunk(const pt_model_t *model, int position)
 }
 
 /* Activations enter every chunk but the first and leave every chunk but the last. */
-static bool is_passage_right(const pass_t *pass)
+static bool pass_is_passage_right(const pass_t *pass)
 {
     int last = pass->model->table->cut.positions - 1;
 
@@ -168,10 +168,10 @@ static pt_status_t pass_begin(pass_t *pass, const pt_passage_t *passage,
     pt_model_t *model = pass->model;
     int64_t rows = pass->batch->token.shape[0];
 
-    pass->chunk = find_chunk(model, pass->action->position);
+    pass->chunk = pass_find_chunk(model, pass->action->position);
     if (passage)
         pass->passage = *passage;
-    PT_REQUIRE(pass->chunk && is_passage_right(pass));
+    PT_REQUIRE(pass->chunk && pass_is_passage_right(pass));
     PT_REQUIRE(rows >= 1 && rows <= model->rows);
     PT_REQUIRE(!pass->batch->training ||
                (model->options.training && rows == model->rows));
@@ -205,7 +205,7 @@ pt_status_t pt_model_forward(pt_model_t *model, const pt_action_t *action,
 
     PT_TRY(pass_begin(&pass, passage,
                       batch->training ? PT_PHASE_FORWARD : PT_PHASE_EVALUATE));
-    PT_TRY(run_forward(&pass, pass.chunk->first, pass.chunk->end, PT_LIST_FORWARD));
+    PT_TRY(pass_run_forward(&pass, pass.chunk->first, pass.chunk->end, PT_LIST_FORWARD));
     return pass_end(&pass);
 }
 
@@ -225,7 +225,7 @@ pt_status_t pt_model_backward(pt_model_t *model, const pt_action_t *action,
                                      model->rows);
     PT_REQUIRE(gradient->ndim > 0);
     for (int b = pass.chunk->end - 1; b >= pass.chunk->first; b--)
-        PT_TRY(backward_block(&pass, b, *gradient));
+        PT_TRY(pass_backward_block(&pass, b, *gradient));
     return pass_end(&pass);
 }
 
@@ -244,10 +244,10 @@ pt_status_t pt_model_weight(pt_model_t *model, const pt_action_t *action,
     for (int b = pass.chunk->end - 1; b >= pass.chunk->first; b--) {
         pt_call_t call = pass_call(&pass, b);
 
-        if (!has_weights(call.block))
+        if (!pass_has_weights(call.block))
             continue;
         PT_TRY(pass_enter(&pass, call.block, false, true));
-        PT_TRY(run_steps(&call, PT_LIST_WEIGHT));
+        PT_TRY(pass_run_steps(&call, PT_LIST_WEIGHT));
     }
     return pass_end(&pass);
 }
@@ -263,7 +263,7 @@ pt_status_t pt_model_evaluate(pt_model_t *model, const pt_batch_view_t *batch,
     return pt_model_forward(model, &alone, batch, NULL, stream);
 }
 
-static pt_status_t logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits)
+static pt_status_t pass_logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits)
 {
     const pt_batch_view_t *batch = pass->batch;
     int head = pass->model->blocks - 1;
@@ -272,7 +272,7 @@ static pt_status_t logits_of(pass_t *pass, int64_t first_row, pt_tensor_t logits
                logits.shape[0] <= batch->token.shape[0] - first_row &&
                logits.shape[1] == pass->model->arch->vocab);
     PT_TRY(pass_begin(pass, NULL, PT_PHASE_EVALUATE));
-    PT_TRY(run_forward(pass, 0, head, PT_LIST_FORWARD));
+    PT_TRY(pass_run_forward(pass, 0, head, PT_LIST_FORWARD));
     pt_call_t call = pass_call(pass, head);
     PT_TRY(pass_enter(pass, call.block, true, false));
     PT_TRY(pt_head_logits(&call, first_row, logits));
@@ -284,7 +284,7 @@ pt_status_t pt_model_logits(pt_model_t *model, const pt_batch_view_t *batch,
 {
     pass_t pass = {.model = model, .action = &alone, .batch = batch, .stream = stream};
 
-    return logits_of(&pass, first_row, logits);
+    return pass_logits_of(&pass, first_row, logits);
 }
 
 pt_status_t pt_model_decode(pt_model_t *model, const pt_batch_view_t *batch,
@@ -303,5 +303,5 @@ pt_status_t pt_model_decode(pt_model_t *model, const pt_batch_view_t *batch,
         PT_REQUIRE(decode->slot[i] >= 0 && decode->first[i] >= 0 &&
                    decode->slot[i] < model->options.cache_sequences &&
                    rows <= model->options.cache_length - decode->first[i]);
-    return logits_of(&pass, first_row, logits);
+    return pass_logits_of(&pass, first_row, logits);
 }

@@ -12,7 +12,7 @@ int64_t pt_rotary_columns(const pt_arch_t *arch)
     return (int64_t)((double)arch->head_dim * arch->rotary_fraction) / 2 * 2;
 }
 
-static void fill_tables(const pt_model_t *model, void *cosines, void *sines)
+static void rotary_fill_tables(const pt_model_t *model, void *cosines, void *sines)
 {
     const pt_arch_t *arch = model->arch;
     pt_dtype_t dtype = model->cos.dtype;
@@ -41,7 +41,7 @@ pt_status_t pt_rotary_tables(pt_model_t *model, pt_stream_t *stream)
     PT_TRY(
         pt_device_alloc(device, PT_MEMORY_HOST, "rotary staging", 2 * bytes, &staging));
     char *sines = (char *)staging + bytes;
-    fill_tables(model, staging, sines);
+    rotary_fill_tables(model, staging, sines);
     PT_TRY_GOTO(done,
                 device->ops->copy(device, stream, model->cos.data, model->cos.memory,
                                   staging, PT_MEMORY_HOST, bytes));

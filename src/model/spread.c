@@ -14,7 +14,7 @@ void pt_program_set_spread(pt_program_t *program, int tensor, pt_axis_t axis,
     program->tensor[tensor].shape.dist[axis] = dist;
 }
 
-static const char *gradient_text(const pt_block_tensor_t *tensor)
+static const char *spread_gradient_text(const pt_block_tensor_t *tensor)
 {
     return tensor->is_gradient ? "the gradient of " : "";
 }
@@ -32,18 +32,18 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
              "block %s: node %s reads %s%s as if it were whole, but each rank of the "
              "%s axis "
              "has a part of the sum",
-             program->name, node->kind->name, gradient_text(tensor), tensor->name,
-             pt_axis_name(axis));
+             program->name, node->kind->name, spread_gradient_text(tensor),
+             tensor->name, pt_axis_name(axis));
     PT_CHECK(
         dim < 0 || dist.spread != PT_SHARDED || dist.dim != dim, PT_INTERNAL,
         "block %s: node %s reads %s%s as if it were whole, but the %s axis cuts its "
         "dimension %d",
-        program->name, node->kind->name, gradient_text(tensor), tensor->name,
+        program->name, node->kind->name, spread_gradient_text(tensor), tensor->name,
         pt_axis_name(axis), dim);
     return PT_OK;
 }
 
-static bool is_alike(pt_dist_t a, pt_dist_t b)
+static bool spread_is_alike(pt_dist_t a, pt_dist_t b)
 {
     return a.spread == b.spread && (a.spread != PT_SHARDED || a.dim == b.dim);
 }
@@ -58,8 +58,9 @@ static pt_status_t spread_alike(pt_program_t *program, const pt_node_t *node,
 
         PT_TRY(
             pt_program_expect_whole(program, node, (pt_operand_t)(PT_X + i), axis, -1));
-        PT_CHECK(other == PT_ABSENT || is_alike(pt_program_spread(program, x, axis),
-                                                pt_program_spread(program, other, axis)),
+        PT_CHECK(other == PT_ABSENT ||
+                     spread_is_alike(pt_program_spread(program, x, axis),
+                                     pt_program_spread(program, other, axis)),
                  PT_INTERNAL,
                  "block %s: node %s reads %s and %s, which the %s axis cuts in "
                  "different ways",
@@ -84,7 +85,7 @@ static pt_status_t spread_gradient_alike(pt_program_t *program, const pt_node_t 
 }
 
 /* A view is spread as its host is; heads (dimension 1 of both) are its columns. */
-static void follow_host(pt_program_t *program, int operand, pt_axis_t axis)
+static void spread_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
 {
     const pt_block_tensor_t *tensor = &program->tensor[operand < 0 ? 0 : operand];
 
@@ -94,8 +95,8 @@ static void follow_host(pt_program_t *program, int operand, pt_axis_t axis)
 }
 
 /* What each rank adds to the gradient of a parameter it has whole is a part when it saw only a share of x. */
-static pt_status_t check_parameters(const pt_program_t *program, const pt_node_t *node,
-                                    pt_axis_t axis)
+static pt_status_t spread_check_parameters(const pt_program_t *program,
+                                           const pt_node_t *node, pt_axis_t axis)
 {
     const pt_param_table_t *table = program->context.table;
 
@@ -127,19 +128,19 @@ static pt_status_t spread_forward(pt_program_t *program, const pt_node_t *node,
     int y = node->operand[PT_Y];
 
     for (int i = 0; i < PT_NODE_INPUTS; i++)
-        follow_host(program, node->operand[PT_X + i], axis);
+        spread_follow_host(program, node->operand[PT_X + i], axis);
     PT_TRY(
         (node->kind->spread ? node->kind->spread : spread_alike)(program, node, axis));
     if (y != PT_ABSENT && program->tensor[y].heads > 0)
         pt_program_set_spread(program, program->tensor[y].host, axis,
                               pt_program_spread(program, y, axis));
-    return check_parameters(program, node, axis);
+    return spread_check_parameters(program, node, axis);
 }
 
 static pt_status_t spread_backward(pt_program_t *program, const pt_node_t *node,
                                    pt_axis_t axis)
 {
-    follow_host(program, node->operand[PT_DY], axis);
+    spread_follow_host(program, node->operand[PT_DY], axis);
     PT_TRY((node->kind->spread_gradient ? node->kind->spread_gradient
                                         : spread_gradient_alike)(program, node, axis));
     for (int i = 0; i < PT_NODE_INPUTS; i++) {
@@ -151,7 +152,7 @@ static pt_status_t spread_backward(pt_program_t *program, const pt_node_t *node,
     return PT_OK;
 }
 
-static pt_status_t check_axis(pt_program_t *program, pt_axis_t axis)
+static pt_status_t spread_check_axis(pt_program_t *program, pt_axis_t axis)
 {
     for (int n = 0; n < program->nodes; n++)
         PT_TRY(spread_forward(program, &program->node[n], axis));
@@ -174,6 +175,6 @@ pt_status_t pt_program_check_spread(pt_program_t *program)
 {
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
         if (program->context.mesh->size[axis] > 1)
-            PT_TRY(check_axis(program, (pt_axis_t)axis));
+            PT_TRY(spread_check_axis(program, (pt_axis_t)axis));
     return PT_OK;
 }

@@ -14,7 +14,7 @@ static const struct {
     {"dry", pt_device_open_dry},
 };
 
-static pt_status_t find_backend(const char *name, pt_backend_open_fn *out)
+static pt_status_t device_find_backend(const char *name, pt_backend_open_fn *out)
 {
     if (strcmp(name, "auto") == 0)
         name = "cpu";
@@ -29,7 +29,7 @@ static pt_status_t find_backend(const char *name, pt_backend_open_fn *out)
                    name);
 }
 
-static pt_status_t check_kernels(const pt_kernels_t *kernels)
+static pt_status_t device_check_kernels(const pt_kernels_t *kernels)
 {
     char missing[512];
     pt_text_t text = pt_text_init(missing, sizeof missing);
@@ -52,10 +52,10 @@ pt_status_t pt_device_open(const pt_device_options_t *options, pt_device_t **out
     *out = NULL;
     PT_CHECK(options->threads >= 1, PT_CONFIG,
              "threads per rank is %d, must be at least 1", options->threads);
-    PT_TRY(find_backend(options->name, &open));
+    PT_TRY(device_find_backend(options->name, &open));
     PT_TRY(PT_NEW("device", 1, &device));
     PT_TRY_GOTO(release, open(options, device));
-    PT_TRY_GOTO(close, check_kernels(device->kernels));
+    PT_TRY_GOTO(close, device_check_kernels(device->kernels));
     *out = device;
     return PT_OK;
 close:

@@ -41,7 +41,7 @@ static void dry_close(pt_device_t *device)
 static const uintptr_t no_memory = UINT64_C(0xFFFF800000000000);
 static const int64_t no_memory_bytes = INT64_C(1) << 46;
 
-static size_t mapped_bytes(int64_t bytes)
+static size_t dry_mapped_bytes(int64_t bytes)
 {
     return bytes > 0 ? (size_t)bytes : 1;
 }
@@ -56,10 +56,10 @@ static pt_status_t dry_alloc(pt_device_t *device, pt_memory_t memory, int64_t by
             return PT_MEMORY;
         *out = (void *)(no_memory + taken);
         device->state =
-            (void *)(taken + (mapped_bytes(bytes) | (PT_ARENA_ALIGN - 1)) + 1);
+            (void *)(taken + (dry_mapped_bytes(bytes) | (PT_ARENA_ALIGN - 1)) + 1);
         return PT_OK;
     }
-    *out = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE,
+    *out = mmap(NULL, dry_mapped_bytes(bytes), PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return *out == MAP_FAILED ? PT_MEMORY : PT_OK;
 }
@@ -69,7 +69,7 @@ static void dry_free(pt_device_t *device, pt_memory_t memory, void *pointer,
 {
     (void)device;
     if (memory == PT_MEMORY_HOST)
-        (void)munmap(pointer, mapped_bytes(bytes));
+        (void)munmap(pointer, dry_mapped_bytes(bytes));
 }
 
 static pt_status_t dry_stream_create(pt_device_t *device, pt_stream_t **out)

@@ -17,7 +17,7 @@ static const double kept_for_others = 0.05;
 enum { KEPT_BYTES = 64 << 20, MIB = 1 << 20 };
 
 /* First number behind `key` in a file of lines; the first of the file when `key` is "". */
-static bool read_number(const char *path, const char *key, int64_t *out)
+static bool host_read_number(const char *path, const char *key, int64_t *out)
 {
     char line[LINE_SIZE];
     bool found = false;
@@ -45,25 +45,25 @@ static const group_files_t version1 = {"/sys/fs/cgroup/memory", "memory.limit_in
                                        "memory.usage_in_bytes", "total_inactive_file "};
 
 /* What one group may still take; cache that the kernel would drop counts as free. */
-static int64_t group_available(const group_files_t *files, const char *group)
+static int64_t host_group_available(const group_files_t *files, const char *group)
 {
     char path[2 * PATH_SIZE];
     int64_t limit, usage, cache = 0;
 
     snprintf(path, sizeof path, "%s%s/%s", files->root, group, files->limit);
-    if (!read_number(path, "", &limit)) /* "max" is no number: no limit */
+    if (!host_read_number(path, "", &limit)) /* "max" is no number: no limit */
         return INT64_MAX;
     snprintf(path, sizeof path, "%s%s/%s", files->root, group, files->usage);
-    if (!read_number(path, "", &usage))
+    if (!host_read_number(path, "", &usage))
         return INT64_MAX;
     snprintf(path, sizeof path, "%s%s/memory.stat", files->root, group);
-    (void)read_number(path, files->cache, &cache);
+    (void)host_read_number(path, files->cache, &cache);
     usage = cache < usage ? usage - cache : 0;
     return limit > usage ? limit - usage : 0;
 }
 
 /* The group and all above it; inside a container the root is all that can be seen. */
-static int64_t groups_available(const group_files_t *files, char *group)
+static int64_t host_groups_available(const group_files_t *files, char *group)
 {
     int64_t fewest = INT64_MAX;
 
@@ -72,7 +72,7 @@ static int64_t groups_available(const group_files_t *files, char *group)
         int64_t available;
         if (slash && slash[1] == '\0')
             *slash = '\0';
-        available = group_available(files, group);
+        available = host_group_available(files, group);
         fewest = available < fewest ? available : fewest;
         slash = strrchr(group, '/');
         if (!slash)
@@ -82,7 +82,7 @@ static int64_t groups_available(const group_files_t *files, char *group)
 }
 
 /* Lines of /proc/self/cgroup: "0::/path" and "7:memory:/path". */
-static int64_t control_groups_available(void)
+static int64_t host_control_groups_available(void)
 {
     char line[LINE_SIZE];
     int64_t fewest = INT64_MAX;
@@ -96,9 +96,9 @@ static int64_t control_groups_available(void)
         *group++ = '\0';
         group[strcspn(group, "\n")] = '\0';
         if (names[1] == '\0')
-            available = groups_available(&version2, group);
+            available = host_groups_available(&version2, group);
         else if (strstr(names, "memory"))
-            available = groups_available(&version1, group);
+            available = host_groups_available(&version1, group);
         fewest = available < fewest ? available : fewest;
     }
     if (file)
@@ -106,36 +106,37 @@ static int64_t control_groups_available(void)
     return fewest;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t host_memory_least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
 /* Bytes a file of /proc tells in KiB; INT64_MAX where it does not. */
-static int64_t read_kib(const char *path, const char *key)
+static int64_t host_read_kib(const char *path, const char *key)
 {
     int64_t kib;
 
-    return read_number(path, key, &kib) && kib < INT64_MAX / 1024 ? kib * 1024
-                                                                  : INT64_MAX;
+    return host_read_number(path, key, &kib) && kib < INT64_MAX / 1024 ? kib * 1024
+                                                                       : INT64_MAX;
 }
 
 /* Where the kernel promises no more than it has, maps fail at this. */
-static int64_t unpromised(void)
+static int64_t host_unpromised(void)
 {
     int64_t mode, promised;
 
-    if (!read_number("/proc/sys/vm/overcommit_memory", "", &mode) || mode != 2)
+    if (!host_read_number("/proc/sys/vm/overcommit_memory", "", &mode) || mode != 2)
         return INT64_MAX;
-    promised = read_kib("/proc/meminfo", "Committed_AS:");
-    mode = read_kib("/proc/meminfo", "CommitLimit:");
+    promised = host_read_kib("/proc/meminfo", "Committed_AS:");
+    mode = host_read_kib("/proc/meminfo", "CommitLimit:");
     return mode > promised ? mode - promised : 0;
 }
 
 int64_t pt_host_memory_available(void)
 {
-    return least(read_kib("/proc/meminfo", "MemAvailable:"),
-                 least(control_groups_available(), unpromised()));
+    return host_memory_least(
+        host_read_kib("/proc/meminfo", "MemAvailable:"),
+        host_memory_least(host_control_groups_available(), host_unpromised()));
 }
 
 /* ---- limits of the process --------------------------------------------------------------------- */
@@ -150,14 +151,14 @@ static const limit_t limits[] = {{RLIMIT_AS, "-v", "VmSize:"},
 enum { LIMITS = sizeof limits / sizeof limits[0] };
 
 /* The limit that leaves the least; NULL: none is set. */
-static const limit_t *tightest(int64_t *used, int64_t *left)
+static const limit_t *host_tightest(int64_t *used, int64_t *left)
 {
     const limit_t *found = NULL;
 
     *left = INT64_MAX;
     for (int i = 0; i < LIMITS; i++) {
         struct rlimit value;
-        int64_t taken = read_kib("/proc/self/status", limits[i].used), rest;
+        int64_t taken = host_read_kib("/proc/self/status", limits[i].used), rest;
         if (getrlimit(limits[i].resource, &value) != 0 ||
             value.rlim_cur >= (rlim_t)INT64_MAX || taken == INT64_MAX)
             continue;
@@ -172,7 +173,8 @@ static const limit_t *tightest(int64_t *used, int64_t *left)
 }
 
 /* `wanted` rounded up, as ulimit counts. */
-static void advise(const limit_t *limit, int64_t wanted, char *out, size_t size)
+static void host_memory_advise(const limit_t *limit, int64_t wanted, char *out,
+                               size_t size)
 {
     snprintf(out, size,
              "raise the limit: ulimit %s %lld or more, or unlimited (Slurm hands it on "
@@ -184,11 +186,11 @@ pt_status_t pt_process_memory_check(int64_t bytes, const char *what)
 {
     char need[32], rest[32], remedy[160];
     int64_t used, left;
-    const limit_t *limit = tightest(&used, &left);
+    const limit_t *limit = host_tightest(&used, &left);
 
     if (!limit || bytes <= left)
         return PT_OK;
-    advise(limit, pt_bytes_add(used, bytes), remedy, sizeof remedy);
+    host_memory_advise(limit, pt_bytes_add(used, bytes), remedy, sizeof remedy);
     return PT_FAIL(PT_MEMORY,
                    "no memory for %s: %s, where ulimit %s leaves a process %s; %s",
                    what, pt_text_bytes(bytes, need, sizeof need), limit->flag,
@@ -208,7 +210,7 @@ int64_t pt_thread_stack_bytes(void)
 }
 
 /* Waits until whoever made it lets go. */
-static void *wait_for(void *gate)
+static void *host_memory_wait_for(void *gate)
 {
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
@@ -216,14 +218,14 @@ static void *wait_for(void *gate)
 }
 
 /* All at the same time; returns 0 or why one could not begin. */
-static int begin_threads(pthread_t *threads, int count)
+static int host_begin_threads(pthread_t *threads, int count)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     int begun = 0, error = 0;
 
     pthread_mutex_lock(&gate);
     while (begun < count && error == 0) {
-        error = pthread_create(&threads[begun], NULL, wait_for, &gate);
+        error = pthread_create(&threads[begun], NULL, host_memory_wait_for, &gate);
         begun += error == 0;
     }
     pthread_mutex_unlock(&gate);
@@ -237,7 +239,7 @@ pt_status_t pt_process_threads_check(int count, const char *advice)
     pthread_t *threads = NULL;
 
     PT_TRY(PT_NEW("threads", (size_t)count + 1, &threads));
-    int error = begin_threads(threads, count);
+    int error = host_begin_threads(threads, count);
     pt_free(threads);
     PT_CHECK_OS(
         error == 0, PT_MEMORY, error,
@@ -253,7 +255,7 @@ bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
     char text[32];
     int64_t used, left, available = pt_host_memory_available();
     int64_t kept = KEPT_BYTES + (threads - 1) * pt_thread_stack_bytes();
-    const limit_t *limit = tightest(&used, &left);
+    const limit_t *limit = host_tightest(&used, &left);
 
     *out = (pt_memory_share_t){.bytes = INT64_MAX};
     if (available != INT64_MAX)
@@ -265,8 +267,8 @@ bool pt_host_memory_fits(int64_t bytes, int processes, int threads,
     if (limited && host_has_it) {
         snprintf(out->reason, sizeof out->reason, "and ulimit %s leaves a process %s",
                  limit->flag, pt_text_bytes(out->bytes, text, sizeof text));
-        advise(limit, pt_bytes_add(pt_bytes_add(used, kept), bytes), out->remedy,
-               sizeof out->remedy);
+        host_memory_advise(limit, pt_bytes_add(pt_bytes_add(used, kept), bytes),
+                           out->remedy, sizeof out->remedy);
     } else {
         snprintf(out->reason, sizeof out->reason,
                  "%d of them on this host, where %s are available", processes,

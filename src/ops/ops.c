@@ -30,7 +30,7 @@ int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t 
 }
 
 /* Keys of a sequence whose dk and dv are summed in scratch. */
-static int64_t narrow_keys(const pt_op_attention_bwd_t *a)
+static int64_t ops_narrow_keys(const pt_op_attention_bwd_t *a)
 {
     return a->dk.dtype != pt_dtype_accumulator(a->dk.dtype)
                ? a->k.shape[0] / a->shape.sequences
@@ -60,8 +60,8 @@ int64_t pt_embed_bwd_workspace(pt_dtype_t table, int64_t table_rows, int64_t row
     return narrow ? (table_rows + rows) * (int64_t)sizeof(int32_t) : 0;
 }
 
-static pt_status_t need(pt_device_t *device, const pt_stream_t *stream, pt_op_id_t op,
-                        int64_t bytes)
+static pt_status_t ops_need(pt_device_t *device, const pt_stream_t *stream,
+                            pt_op_id_t op, int64_t bytes)
 {
     const pt_workspace_t *given = (const void *)stream;
     if (bytes > device->workspace_peak)
@@ -74,7 +74,7 @@ static pt_status_t need(pt_device_t *device, const pt_stream_t *stream, pt_op_id
     return PT_OK;
 }
 
-static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
+static void ops_count(pt_op_count_t *count, int64_t flops, int64_t bytes)
 {
     count->calls++;
     count->flops += flops;
@@ -82,7 +82,8 @@ static void count(pt_op_count_t *count, int64_t flops, int64_t bytes)
 }
 
 /* What a dry op does beside being counted. */
-static pt_status_t rehearse(const pt_device_t *device, pt_op_id_t op, const void *args)
+static pt_status_t ops_rehearse(const pt_device_t *device, pt_op_id_t op,
+                                const void *args)
 {
     pt_device_t *real = device->rehearses;
     if (op != PT_OP_gemm || real == NULL || real->ops->prepare_gemm == NULL)
@@ -95,10 +96,10 @@ static pt_status_t rehearse(const pt_device_t *device, pt_op_id_t op, const void
                              const pt_op_##name##_t *a)                                \
     {                                                                                  \
         PT_TRY(pt_check_##name(a, dtypes));                                            \
-        PT_TRY(need(device, stream, PT_OP_##name, workspace));                         \
-        count(&device->counts[PT_OP_##name], flops, bytes);                            \
+        PT_TRY(ops_need(device, stream, PT_OP_##name, workspace));                     \
+        ops_count(&device->counts[PT_OP_##name], flops, bytes);                        \
         if (device->dry)                                                               \
-            return rehearse(device, PT_OP_##name, a);                                  \
+            return ops_rehearse(device, PT_OP_##name, a);                              \
         double start = pt_clock_sec();                                                 \
         PT_TRY(device->kernels->name(stream, a));                                      \
         device->counts[PT_OP_##name].sec += pt_clock_sec() - start;                    \

@@ -62,7 +62,7 @@ pt_status_t pt_optim_layout(pt_optim_t *optim, pt_arena_t *optimizer)
     return PT_OK;
 }
 
-static pt_tensor_t updated(const pt_optim_t *optim, int bucket, pt_tensor_t whole)
+static pt_tensor_t optim_updated(const pt_optim_t *optim, int bucket, pt_tensor_t whole)
 {
     pt_bucket_range_t range = pt_bucket_updated(optim->units, bucket);
     return pt_tensor_slice(whole, 0, range.first, range.count);
@@ -77,7 +77,7 @@ pt_tensor_t pt_optim_state(const pt_optim_t *optim, pt_state_kind_t kind, int bu
         return m->exp_avg_sq;
     return m->master.data
                ? m->master
-               : updated(optim, bucket, pt_bucket_weights(optim->units, bucket));
+               : optim_updated(optim, bucket, pt_bucket_weights(optim->units, bucket));
 }
 
 pt_status_t pt_optim_reset(pt_optim_t *optim, pt_stream_t *stream)
@@ -97,7 +97,8 @@ pt_status_t pt_optim_loaded(pt_optim_t *optim, pt_stream_t *stream)
     for (int b = 0; b < optim->buckets; b++) {
         moments_t *m = &optim->moments[b];
         if (m->master.data) {
-            pt_tensor_t weights = updated(optim, b, pt_bucket_weights(optim->units, b));
+            pt_tensor_t weights =
+                optim_updated(optim, b, pt_bucket_weights(optim->units, b));
             pt_op_cast_t cast = {.x = m->master, .y = weights};
             PT_TRY(pt_op_cast(optim->device, stream, &cast));
         }
@@ -107,17 +108,18 @@ pt_status_t pt_optim_loaded(pt_optim_t *optim, pt_stream_t *stream)
 }
 
 /* What two ranges of a bucket have in common; count <= 0: nothing. */
-static pt_bucket_range_t common(pt_bucket_range_t a, pt_bucket_range_t b)
+static pt_bucket_range_t optim_common(pt_bucket_range_t a, pt_bucket_range_t b)
 {
     int64_t first = a.first > b.first ? a.first : b.first;
     int64_t a_end = a.first + a.count, b_end = b.first + b.count;
     return (pt_bucket_range_t){first, (a_end < b_end ? a_end : b_end) - first};
 }
 
-static pt_status_t add_squares(pt_optim_t *optim, int bucket, pt_bucket_range_t range,
-                               pt_tensor_t accumulator, pt_stream_t *stream)
+static pt_status_t optim_add_squares(pt_optim_t *optim, int bucket,
+                                     pt_bucket_range_t range, pt_tensor_t accumulator,
+                                     pt_stream_t *stream)
 {
-    pt_bucket_range_t mine = common(range, pt_bucket_shard(optim->units, bucket));
+    pt_bucket_range_t mine = optim_common(range, pt_bucket_shard(optim->units, bucket));
     pt_op_sum_squares_t sum = {.accumulator = accumulator};
     if (mine.count <= 0)
         return PT_OK;
@@ -133,22 +135,22 @@ pt_status_t pt_optim_square_sum(pt_optim_t *optim, pt_tensor_t accumulator,
         pt_bucket_range_t owned[PT_MAX_PARTS];
         int count = pt_units_owned(optim->units, p, owned);
         for (int i = 0; i < count; i++)
-            PT_TRY(add_squares(optim, pt_units_bucket_of(optim->units, p), owned[i],
-                               accumulator, stream));
+            PT_TRY(optim_add_squares(optim, pt_units_bucket_of(optim->units, p),
+                                     owned[i], accumulator, stream));
     }
     return PT_OK;
 }
 
-static pt_status_t update_param(pt_optim_t *optim, int param, pt_op_adamw_t adamw,
-                                pt_stream_t *stream)
+static pt_status_t optim_update_param(pt_optim_t *optim, int param, pt_op_adamw_t adamw,
+                                      pt_stream_t *stream)
 {
     int bucket = pt_units_bucket_of(optim->units, param);
     const moments_t *m = &optim->moments[bucket];
     pt_bucket_range_t whole = pt_bucket_updated(optim->units, bucket);
     pt_tensor_t local = pt_units_local_shape(optim->units, param);
     pt_bucket_range_t mine =
-        common(whole, (pt_bucket_range_t){pt_units_offset(optim->units, param),
-                                          pt_tensor_count(&local)});
+        optim_common(whole, (pt_bucket_range_t){pt_units_offset(optim->units, param),
+                                                pt_tensor_count(&local)});
     if (mine.count <= 0)
         return PT_OK;
     int64_t at = mine.first - whole.first;
@@ -178,7 +180,7 @@ pt_status_t pt_optim_update(pt_optim_t *optim, int64_t t, double lr, double grad
                            .t = t};
     for (int p = 0; p < optim->table->count; p++)
         if (pt_units_bucket_of(optim->units, p) >= 0)
-            PT_TRY(update_param(optim, p, adamw, stream));
+            PT_TRY(optim_update_param(optim, p, adamw, stream));
     for (int b = 0; b < optim->buckets; b++)
         PT_TRY(pt_bucket_was_updated(optim->units, b, stream));
     return PT_OK;

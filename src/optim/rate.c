@@ -3,15 +3,16 @@
 
 #include <math.h>
 
-static double clamp(double x)
+static double rate_clamp(double x)
 {
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
 /* How far the decay has come, 0 … 1, `begin` … `end` in updates. */
-static double progress(int64_t t, int64_t begin, int64_t end)
+static double rate_progress(int64_t t, int64_t begin, int64_t end)
 {
-    return end > begin ? clamp((double)(t - begin) / (double)(end - begin)) : t > begin;
+    return end > begin ? rate_clamp((double)(t - begin) / (double)(end - begin))
+                       : t > begin;
 }
 
 double pt_learning_rate(const pt_config_t *config, int64_t decay_steps, int64_t t)
@@ -25,11 +26,12 @@ double pt_learning_rate(const pt_config_t *config, int64_t decay_steps, int64_t 
         wsd = decay_steps / 10;
     switch ((pt_decay_t)config->train.decay) {
     case PT_DECAY_COSINE:
-        return low +
-               (peak - low) * 0.5 * (1 + cos(M_PI * progress(t, warmup, decay_steps)));
-    case PT_DECAY_LINEAR: return peak - (peak - low) * progress(t, warmup, decay_steps);
+        return low + (peak - low) * 0.5 *
+                         (1 + cos(M_PI * rate_progress(t, warmup, decay_steps)));
+    case PT_DECAY_LINEAR:
+        return peak - (peak - low) * rate_progress(t, warmup, decay_steps);
     case PT_DECAY_WSD:
-        return peak - (peak - low) * progress(t, decay_steps - wsd, decay_steps);
+        return peak - (peak - low) * rate_progress(t, decay_steps - wsd, decay_steps);
     default: return peak;
     }
 }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static double largest(void)
+static double scale_largest(void)
 {
     return ldexp(1, PT_LOSS_SCALE_BITS);
 }
@@ -21,7 +21,7 @@ pt_loss_scale_t pt_loss_scale_resume(double fixed, pt_loss_scale_t saved)
     pt_loss_scale_t scale = pt_loss_scale_start(fixed);
     int fraction_exponent;
     bool usable = isfinite(saved.value) && saved.value >= 1 &&
-                  saved.value <= largest() &&
+                  saved.value <= scale_largest() &&
                   frexp(saved.value, &fraction_exponent) == 0.5;
     if (!usable || (!scale.dynamic && saved.value != fixed))
         return scale;
@@ -32,7 +32,7 @@ pt_loss_scale_t pt_loss_scale_resume(double fixed, pt_loss_scale_t saved)
     return scale;
 }
 
-static void pass(pt_loss_scale_t *scale)
+static void scale_pass(pt_loss_scale_t *scale)
 {
     scale->good_steps++;
     if (!scale->dynamic) {
@@ -43,13 +43,13 @@ static void pass(pt_loss_scale_t *scale)
         return;
     scale->good_steps = 0;
     scale->hysteresis = PT_SCALE_HYSTERESIS;
-    scale->value = fmin(2 * scale->value, largest());
+    scale->value = fmin(2 * scale->value, scale_largest());
 }
 
 bool pt_loss_scale_next(pt_loss_scale_t *scale, bool overflow)
 {
     if (!overflow) {
-        pass(scale);
+        scale_pass(scale);
         return true;
     }
     scale->good_steps = 0;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* parallel.order was checked to be a permutation of the four names. */
-static void parse_order(const char *text, pt_axis_t order[4])
+static void layout_parse_order(const char *text, pt_axis_t order[4])
 {
     for (int i = 0; i < 4; i++) {
         size_t length = strcspn(text, ",");
@@ -53,6 +53,6 @@ pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
     out->size[PT_AXIS_DATA] = (int)config->parallel.data;
     out->size[PT_AXIS_EXPERT] = (int)config->parallel.expert;
     out->size[PT_AXIS_EXPERT_TENSOR] = (int)config->parallel.expert_tensor;
-    parse_order(config->parallel.order, out->order);
+    layout_parse_order(config->parallel.order, out->order);
     return pt_mesh_shape_complete(out, ranks);
 }

@@ -5,28 +5,29 @@
  * replicas. The gather of a bucket's sums is begun with it and comes after it (stage 0: every replica
  * needs the whole gradient), so that nobody waits before finish. */
 
-static bool has_replicas(const pt_units_t *units, const bucket_t *bucket)
+static bool reduce_has_replicas(const pt_units_t *units, const bucket_t *bucket)
 {
     return pt_comm_size(pt_bucket_comm(units, bucket)) > 1;
 }
 
-static pt_tensor_t shard_of(const pt_units_t *units, int bucket, pt_tensor_t whole)
+static pt_tensor_t reduce_shard_of(const pt_units_t *units, int bucket,
+                                   pt_tensor_t whole)
 {
     pt_bucket_range_t range = pt_bucket_shard(units, bucket);
     return pt_tensor_slice(whole, 0, range.first, range.count);
 }
 
 /* `after`: NULL or the request that fills the shard; else what is on `stream` does. */
-static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
-                                pt_request_t *after, pt_stream_t *stream,
-                                pt_request_t **request)
+static pt_status_t reduce_begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
+                                       pt_request_t *after, pt_stream_t *stream,
+                                       pt_request_t **request)
 {
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *comm =
         units->bucket[bucket].expert ? mesh->expert_gather : mesh->dense_gather;
     pt_transfer_t transfer = {
         .kind = PT_ALL_GATHER, .comm = comm, .granularity = PT_SHARD_ALIGN};
-    transfer.send = shard_of(units, bucket, whole);
+    transfer.send = reduce_shard_of(units, bucket, whole);
     transfer.recv = whole;
     if (after)
         transfer.after[transfer.after_count++] = after;
@@ -35,20 +36,20 @@ static pt_status_t begin_gather(pt_units_t *units, int bucket, pt_tensor_t whole
     return pt_comm_begin(&transfer, request);
 }
 
-static pt_status_t launch(pt_units_t *units, int index, pt_stream_t *stream)
+static pt_status_t reduce_launch(pt_units_t *units, int index, pt_stream_t *stream)
 {
     bucket_t *bucket = &units->bucket[index];
     pt_comm_t *comm = pt_bucket_comm(units, bucket);
     pt_transfer_t transfer = {
         .kind = PT_REDUCE_SCATTER, .comm = comm, .granularity = PT_SHARD_ALIGN};
     transfer.send = bucket->grads;
-    transfer.recv = shard_of(units, index, bucket->grads);
+    transfer.recv = reduce_shard_of(units, index, bucket->grads);
     transfer.wire = units->options.wire_dtype;
     PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
     PT_TRY(pt_comm_begin(&transfer, &bucket->reduce));
     units->order[units->begun++] = index;
-    return begin_gather(units, index, bucket->grads, bucket->reduce, stream,
-                        &bucket->gather);
+    return reduce_begin_gather(units, index, bucket->grads, bucket->reduce, stream,
+                               &bucket->gather);
 }
 
 pt_status_t pt_units_need(pt_units_t *units, int unit, pt_stream_t *stream)
@@ -89,17 +90,17 @@ pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last,
     PT_REQUIRE(bucket->unfinished > 0);
     bucket->unfinished--;
     if (bucket->unfinished > 0 || !units->options.overlap ||
-        !has_replicas(units, bucket))
+        !reduce_has_replicas(units, bucket))
         return PT_OK;
-    return launch(units, index, stream);
+    return reduce_launch(units, index, stream);
 }
 
 pt_status_t pt_units_finish(pt_units_t *units, pt_stream_t *stream)
 {
     for (int b = units->buckets - 1; b >= 0; b--) {
         PT_REQUIRE(units->bucket[b].unfinished == 0);
-        if (!units->options.overlap && has_replicas(units, &units->bucket[b]))
-            PT_TRY(launch(units, b, stream));
+        if (!units->options.overlap && reduce_has_replicas(units, &units->bucket[b]))
+            PT_TRY(reduce_launch(units, b, stream));
     }
     for (int i = 0; i < units->begun; i++) {
         bucket_t *bucket = &units->bucket[units->order[i]];
@@ -120,8 +121,8 @@ pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,
                              pt_stream_t *stream)
 {
     pt_request_t *request = NULL;
-    if (!has_replicas(units, &units->bucket[bucket]))
+    if (!reduce_has_replicas(units, &units->bucket[bucket]))
         return PT_OK;
-    PT_TRY(begin_gather(units, bucket, whole, NULL, stream, &request));
+    PT_TRY(reduce_begin_gather(units, bucket, whole, NULL, stream, &request));
     return pt_comm_end(&request, stream);
 }

@@ -3,7 +3,7 @@
 
 /* Zigzag (doc/glossary.md): 2·size equal chunks, rank r holds r and 2·size-1-r, so that each rank
  * has the same share of a causal triangle. */
-static int zigzag_extents(int64_t length, int index, int size, pt_extent_t *out)
+static int shard_zigzag_extents(int64_t length, int index, int size, pt_extent_t *out)
 {
     int64_t chunk = length / (2 * size);
     out[0] = (pt_extent_t){index * chunk, chunk, 0, chunk};
@@ -12,8 +12,8 @@ static int zigzag_extents(int64_t length, int index, int size, pt_extent_t *out)
 }
 
 /* Equal shares, the last ones lacking what there is not. */
-static int padded_extents(int64_t length, int64_t granule, int index, int size,
-                          pt_extent_t *out)
+static int shard_padded_extents(int64_t length, int64_t granule, int index, int size,
+                                pt_extent_t *out)
 {
     int64_t granules = (length + granule - 1) / granule;
     int64_t share = (granules + size - 1) / size * granule;
@@ -28,9 +28,9 @@ int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part
 {
     int64_t start = 0, local = 0;
     if (rule->kind == PT_SHARD_ZIGZAG)
-        return zigzag_extents(part_length[0], index, size, out);
+        return shard_zigzag_extents(part_length[0], index, size, out);
     if (rule->padded)
-        return padded_extents(part_length[0], rule->granule, index, size, out);
+        return shard_padded_extents(part_length[0], rule->granule, index, size, out);
     int cuts = rule->kind == PT_SHARD_NONE ? 1 : size;
     int cut = rule->kind == PT_SHARD_NONE ? 0 : index;
     for (int p = 0; p < parts; p++) {

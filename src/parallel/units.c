@@ -9,13 +9,13 @@ pt_comm_t *pt_bucket_comm(const pt_units_t *units, const bucket_t *bucket)
 
 /* ---- layout ------------------------------------------------------------------------------------ */
 
-static int axis_rank(const pt_units_t *units, pt_axis_t axis)
+static int units_axis_rank(const pt_units_t *units, pt_axis_t axis)
 {
     return units->mesh->coordinate[axis];
 }
 
-static int part_extents(const pt_units_t *units, const pt_param_t *param,
-                        pt_extent_t *out)
+static int units_part_extents(const pt_units_t *units, const pt_param_t *param,
+                              pt_extent_t *out)
 {
     const pt_shard_rule_t *rule = &param->shard;
     int64_t length[PT_MAX_PARTS];
@@ -23,15 +23,15 @@ static int part_extents(const pt_units_t *units, const pt_param_t *param,
     for (int p = 0; p < parts; p++)
         length[p] =
             parts > 1 ? param->part[p].shape[rule->dim] : param->shape[rule->dim];
-    return pt_shard_extents(rule, parts, length, axis_rank(units, rule->axis),
+    return pt_shard_extents(rule, parts, length, units_axis_rank(units, rule->axis),
                             units->mesh->shape.size[rule->axis], out);
 }
 
-static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
+static pt_tensor_t units_local_shape(const pt_units_t *units, const pt_param_t *param)
 {
     pt_extent_t extent[PT_MAX_PARTS];
     int64_t shape[PT_HYPERSLAB_DIMS], along = 0;
-    int extents = part_extents(units, param, extent);
+    int extents = units_part_extents(units, param, extent);
     for (int e = 0; e < extents; e++)
         along += extent[e].local_count;
     for (int d = 0; d < param->ndim; d++)
@@ -49,7 +49,7 @@ static pt_tensor_t local_shape(const pt_units_t *units, const pt_param_t *param)
 }
 
 /* May `unit` join `bucket`? Neighbours of one kind merge until the bucket is large enough. */
-static bool joins(const pt_units_t *units, const bucket_t *bucket, bool expert)
+static bool units_joins(const pt_units_t *units, const bucket_t *bucket, bool expert)
 {
     int64_t bytes =
         bucket->elements * (int64_t)pt_dtype_size(units->options.grad_dtype);
@@ -58,7 +58,7 @@ static bool joins(const pt_units_t *units, const bucket_t *bucket, bool expert)
 }
 
 /* Walks the table, whose parameters ascend by unit, and puts each behind the last. */
-static void assign_buckets(pt_units_t *units)
+static void units_assign_buckets(pt_units_t *units)
 {
     int unit = -1;
     for (int p = 0; p < units->table->count; p++) {
@@ -70,14 +70,14 @@ static void assign_buckets(pt_units_t *units)
         bucket_t *bucket = &units->bucket[units->buckets > 0 ? units->buckets - 1 : 0];
         if (param->unit != unit) {
             unit = param->unit;
-            if (units->buckets == 0 || !joins(units, bucket, param->expert))
+            if (units->buckets == 0 || !units_joins(units, bucket, param->expert))
                 bucket = &units->bucket[units->buckets++];
             bucket->expert = param->expert;
             bucket->units++;
             units->bucket_of_unit[unit] = units->buckets - 1;
         }
         place->bucket = units->buckets - 1;
-        place->local = local_shape(units, param);
+        place->local = units_local_shape(units, param);
         place->offset = bucket->elements;
         bucket->elements += pt_round_up(pt_tensor_count(&place->local), PT_SHARD_ALIGN);
     }
@@ -102,7 +102,7 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
     PT_TRY_GOTO(fail, PT_NEW("bucket of unit", table->units, &units->bucket_of_unit));
     PT_TRY_GOTO(fail, PT_NEW("parameter places", table->count, &units->place));
     PT_TRY_GOTO(fail, PT_NEW("reduction order", table->units, &units->order));
-    assign_buckets(units);
+    units_assign_buckets(units);
     *out = units;
     return PT_OK;
 fail:
@@ -123,7 +123,7 @@ void pt_units_destroy(pt_units_t *units)
 
 /* Bytes of a piece to each replica: no more than a share of the largest bucket, so that a small model has a small
  * ring. */
-static int64_t peer_bytes(int64_t largest, int replicas, pt_dtype_t dtype)
+static int64_t units_peer_bytes(int64_t largest, int replicas, pt_dtype_t dtype)
 {
     int64_t share = (largest + replicas - 1) / replicas;
     int64_t bytes = pt_round_up(share, PT_SHARD_ALIGN) * (int64_t)pt_dtype_size(dtype);
@@ -132,8 +132,8 @@ static int64_t peer_bytes(int64_t largest, int replicas, pt_dtype_t dtype)
 }
 
 /* The rings through which buckets of one kind are summed and gathered. */
-static pt_status_t layout_rings(pt_units_t *units, bool expert,
-                                pt_arena_t *communication)
+static pt_status_t units_layout_rings(pt_units_t *units, bool expert,
+                                      pt_arena_t *communication)
 {
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *sums = expert ? mesh->expert_replicas : mesh->dense_replicas;
@@ -147,12 +147,12 @@ static pt_status_t layout_rings(pt_units_t *units, bool expert,
             largest = units->bucket[b].elements;
     if (replicas == 1 || largest == 0)
         return PT_OK;
-    ring.peer_bytes = peer_bytes(largest, replicas,
-                                 pt_dtype_accumulator(units->options.weight_dtype));
+    ring.peer_bytes = units_peer_bytes(
+        largest, replicas, pt_dtype_accumulator(units->options.weight_dtype));
     PT_TRY(pt_comm_layout_ring(gathers, &ring, communication));
     if (units->options.weights_only)
         return PT_OK;
-    ring.peer_bytes = peer_bytes(largest, replicas, wire);
+    ring.peer_bytes = units_peer_bytes(largest, replicas, wire);
     ring.sums = true;
     ring.narrows = wire != units->options.grad_dtype;
     return pt_comm_layout_ring(sums, &ring, communication);
@@ -169,8 +169,8 @@ pt_status_t pt_units_layout(pt_units_t *units, pt_arena_t *parameters,
             PT_TRY(pt_arena_tensor(gradients, "gradients", units->options.grad_dtype, 1,
                                    &bucket->elements, &bucket->grads));
     }
-    PT_TRY(layout_rings(units, false, communication));
-    return layout_rings(units, true, communication);
+    PT_TRY(units_layout_rings(units, false, communication));
+    return units_layout_rings(units, true, communication);
 }
 
 pt_status_t pt_units_prepare(pt_units_t *units, pt_stream_t *stream)
@@ -237,7 +237,7 @@ pt_tensor_t pt_units_local_shape(const pt_units_t *units, int param)
     return units->place[param].local;
 }
 
-static pt_tensor_t view(const pt_units_t *units, int param, pt_tensor_t flat)
+static pt_tensor_t units_view(const pt_units_t *units, int param, pt_tensor_t flat)
 {
     const place_t *place = &units->place[param];
     pt_tensor_t x = place->local;
@@ -248,12 +248,12 @@ static pt_tensor_t view(const pt_units_t *units, int param, pt_tensor_t flat)
 
 pt_tensor_t pt_units_weight(const pt_units_t *units, int param)
 {
-    return view(units, param, units->bucket[units->place[param].bucket].weights);
+    return units_view(units, param, units->bucket[units->place[param].bucket].weights);
 }
 
 pt_tensor_t pt_units_grad(const pt_units_t *units, int param)
 {
-    return view(units, param, units->bucket[units->place[param].bucket].grads);
+    return units_view(units, param, units->bucket[units->place[param].bucket].grads);
 }
 
 pt_holders_t pt_units_holders(const pt_units_t *units, int param, int part)
@@ -268,7 +268,7 @@ bool pt_units_is_owner(const pt_units_t *units, int param, int part)
 }
 
 /* Elements of a part in the bucket, without padding. A cut along columns has one part. */
-static pt_bucket_range_t part_range(const pt_units_t *units, int param, int part)
+static pt_bucket_range_t units_part_range(const pt_units_t *units, int param, int part)
 {
     const pt_param_t *p = &units->table->params[param];
     pt_tensor_t local = units->place[param].local;
@@ -287,7 +287,7 @@ int pt_units_owned(const pt_units_t *units, int param,
     for (int part = 0; part < units->table->params[param].parts; part++) {
         if (!pt_units_is_owner(units, param, part))
             continue;
-        pt_bucket_range_t range = part_range(units, param, part);
+        pt_bucket_range_t range = units_part_range(units, param, part);
         if (count > 0 && out[count - 1].first + out[count - 1].count == range.first)
             out[count - 1].count += range.count;
         else if (range.count > 0)
@@ -307,7 +307,7 @@ pt_extent_t pt_units_part_extent(const pt_units_t *units, int param, int part)
     pt_extent_t extent[PT_MAX_PARTS];
     if (p->shard.kind == PT_SHARD_NONE)
         return (pt_extent_t){0, p->part[part].shape[0], 0, p->part[part].shape[0]};
-    int extents = part_extents(units, p, extent);
+    int extents = units_part_extents(units, p, extent);
     pt_extent_t mine = extent[extents > 1 ? part : 0];
     for (int before = 0; extents > 1 && before < part; before++)
         mine.first -= p->part[before].shape[p->shard.dim];
@@ -320,6 +320,6 @@ int64_t pt_units_part_row(const pt_units_t *units, int param, int part)
     pt_extent_t extent[PT_MAX_PARTS];
     if (p->shard.kind != PT_SHARD_BLOCKED)
         return p->part[part].first_row;
-    part_extents(units, p, extent);
+    units_part_extents(units, p, extent);
     return p->parts > 1 ? extent[part].local_first : 0;
 }

@@ -2,7 +2,7 @@
 /* A plan as JSON. */
 #include "penta/plan/plan.h"
 
-static json_t *ledger_json(const pt_ledger_t *ledger)
+static json_t *plan_ledger_json(const pt_ledger_t *ledger)
 {
     json_t *list = json_array();
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
@@ -21,7 +21,7 @@ static json_t *ledger_json(const pt_ledger_t *ledger)
     return list;
 }
 
-static json_t *ops_json(const pt_plan_t *plan)
+static json_t *plan_ops_json(const pt_plan_t *plan)
 {
     json_t *object = json_object();
     for (int op = 0; op < PT_OP_COUNT; op++) {
@@ -41,11 +41,12 @@ json_t *pt_plan_json(const pt_plan_t *plan)
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         json_object_set_new(memory, pt_memory_class_name((pt_memory_class_t)c),
                             json_integer(plan->bytes[c]));
-    return json_pack(
-        "{s:i, s:i, s:I, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:I}", "ranks", plan->ranks,
-        "rank", plan->rank, "parameters", (json_int_t)plan->parameters, "bytes", memory,
-        "total_bytes", (json_int_t)plan->total_bytes, "setup_messages",
-        ledger_json(&plan->setup), "step_messages", ledger_json(&plan->step),
-        "step_ops", ops_json(plan), "micro_batches", (json_int_t)plan->micro_batches,
-        "sequences", (json_int_t)plan->sequences, "tokens", (json_int_t)plan->tokens);
+    return json_pack("{s:i, s:i, s:I, s:o, s:I, s:o, s:o, s:o, s:I, s:I, s:I}", "ranks",
+                     plan->ranks, "rank", plan->rank, "parameters",
+                     (json_int_t)plan->parameters, "bytes", memory, "total_bytes",
+                     (json_int_t)plan->total_bytes, "setup_messages",
+                     plan_ledger_json(&plan->setup), "step_messages",
+                     plan_ledger_json(&plan->step), "step_ops", plan_ops_json(plan),
+                     "micro_batches", (json_int_t)plan->micro_batches, "sequences",
+                     (json_int_t)plan->sequences, "tokens", (json_int_t)plan->tokens);
 }

@@ -127,7 +127,8 @@ static pt_status_t transfer_read_bucket(transfer_t *x, int bucket)
 
 /* ---- save ---------------------------------------------------------------------------------------- */
 
-static pt_status_t save_list(const pt_session_t *s, pt_checkpoint_tensor_t **out)
+static pt_status_t transfer_save_list(const pt_session_t *s,
+                                      pt_checkpoint_tensor_t **out)
 {
     int64_t datasets = pt_state_datasets(&s->table);
 
@@ -139,7 +140,8 @@ static pt_status_t save_list(const pt_session_t *s, pt_checkpoint_tensor_t **out
     return PT_OK;
 }
 
-static pt_status_t save_elements(pt_state_t *state, pt_checkpoint_writer_t *writer)
+static pt_status_t transfer_save_elements(pt_state_t *state,
+                                          pt_checkpoint_writer_t *writer)
 {
     transfer_t x = {.state = state, .writer = writer};
 
@@ -159,13 +161,13 @@ pt_status_t pt_state_save(pt_state_t *state, const pt_state_file_t *file,
     pt_checkpoint_tensor_t *list = NULL;
     pt_checkpoint_writer_t *writer = NULL;
     int count = (int)pt_state_datasets(&s->table) * PT_STATE_KINDS;
-    pt_status_t status = save_list(s, &list);
+    pt_status_t status = transfer_save_list(s, &list);
 
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
     PT_TRY_GOTO(done, pt_checkpoint_create(world, file->path, list, count, file->config,
                                            file->hosts, &writer));
     pt_checkpoint_set_record(writer, file->record);
-    status = save_elements(state, writer);
+    status = transfer_save_elements(state, writer);
     status = pt_checkpoint_publish(writer, status, header, file->verify);
 done:
     pt_free(list);
@@ -175,7 +177,7 @@ done:
 /* ---- load ---------------------------------------------------------------------------------------- */
 
 /* One kind of state of all buckets. */
-static pt_status_t load_kind(transfer_t *x, const char *path)
+static pt_status_t transfer_load_kind(transfer_t *x, const char *path)
 {
     const pt_session_t *s = x->state->session;
     pt_state_mismatch_t first;
@@ -189,8 +191,8 @@ static pt_status_t load_kind(transfer_t *x, const char *path)
     return PT_OK;
 }
 
-static pt_status_t load_local(pt_state_t *state, pt_checkpoint_reader_t *reader,
-                              const char *path, int kinds)
+static pt_status_t transfer_load_local(pt_state_t *state, pt_checkpoint_reader_t *reader,
+                                       const char *path, int kinds)
 {
     transfer_t x = {.state = state, .reader = reader};
     int64_t datasets = pt_state_datasets(&state->session->table);
@@ -200,7 +202,7 @@ static pt_status_t load_local(pt_state_t *state, pt_checkpoint_reader_t *reader,
     status = PT_OK;
     for (int kind = 0; kind < kinds && status == PT_OK; kind++) {
         x.kind = (pt_state_kind_t)kind;
-        status = load_kind(&x, path);
+        status = transfer_load_kind(&x, path);
     }
     pt_free(x.index);
     return status;
@@ -210,7 +212,7 @@ pt_status_t pt_state_load(pt_state_t *state, pt_checkpoint_reader_t *reader,
                           const char *path, int kinds)
 {
     pt_session_t *s = state->session;
-    pt_status_t status = load_local(state, reader, path, kinds);
+    pt_status_t status = transfer_load_local(state, reader, path, kinds);
 
     PT_TRY(pt_comm_agree(s->mesh->world, status, true));
     PT_TRY(pt_checkpoint_verify_read(reader));

@@ -28,7 +28,7 @@ static pt_status_t activate_input(const pt_call_t *call, const pt_node_t *node)
 }
 
 /* The bias was added to x, so it has x's gradient: of activations and of branches. */
-static pt_status_t bias_weight(const pt_call_t *call, const pt_node_t *node)
+static pt_status_t activate_bias_weight(const pt_call_t *call, const pt_node_t *node)
 {
     return pt_bias_weight(call, pt_call_operand(call, node, PT_DX), node->role[0]);
 }
@@ -37,7 +37,7 @@ static const pt_node_kind_t activate_node = {
     .name = "activate",
     .pass = {{PT_USE(X), PT_USE(X) | PT_USE(Y), activate_forward, NULL},
              {PT_USE(X) | PT_USE(DY), PT_USE(DX), activate_input, NULL},
-             {PT_USE(DX), 0, bias_weight, NULL}},
+             {PT_USE(DX), 0, activate_bias_weight, NULL}},
     .replay = PT_REPLAY_SELECTIVE};
 
 void pt_add_activate(pt_program_t *program, int x, int y, pt_role_t bias)
@@ -78,7 +78,7 @@ static const pt_node_kind_t residual_node = {
     .name = "residual",
     .pass = {{PT_USE(X) | PT_USE(X2), PT_USE(Y), residual_forward, NULL},
              {PT_USE(DY), PT_USE(DX), residual_input, NULL},
-             {PT_USE(DX), 0, bias_weight, NULL}},
+             {PT_USE(DX), 0, activate_bias_weight, NULL}},
     .gradient = {PT_GRADIENT_OWN, PT_GRADIENT_IS_DY}};
 
 void pt_add_residual(pt_program_t *program, int past, int branch, int y, pt_role_t bias,

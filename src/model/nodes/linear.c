@@ -10,7 +10,7 @@
 enum { SIDE = 512, SIDE_MULTIPLE = 64 };
 
 /* Cuts `side` of c until side × other has at most `elements`. */
-static void cut_side(int64_t *side, int64_t other, int64_t elements)
+static void linear_cut_side(int64_t *side, int64_t other, int64_t elements)
 {
     int64_t most = elements / other / SIDE_MULTIPLE * SIDE_MULTIPLE;
 
@@ -20,16 +20,16 @@ static void cut_side(int64_t *side, int64_t other, int64_t elements)
 }
 
 /* gemm in calls of tiles of c: the longer side is cut first. */
-static pt_status_t cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
+static pt_status_t linear_cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
 {
     int64_t rows = whole->c.shape[0], cols = whole->c.shape[1];
     int64_t depth = whole->a.shape[whole->trans_a ? 0 : 1];
     int64_t elements = CALL_FLOPS / 2 / depth, tile_rows = rows, tile_cols = cols;
 
     if (rows > cols)
-        cut_side(&tile_rows, cols, elements);
-    cut_side(&tile_cols, tile_rows, elements);
-    cut_side(&tile_rows, tile_cols, elements);
+        linear_cut_side(&tile_rows, cols, elements);
+    linear_cut_side(&tile_cols, tile_rows, elements);
+    linear_cut_side(&tile_rows, tile_cols, elements);
     for (int64_t row = 0; row < rows; row += tile_rows)
         for (int64_t col = 0; col < cols; col += tile_cols) {
             int64_t m = rows - row < tile_rows ? rows - row : tile_rows;
@@ -48,19 +48,20 @@ static pt_status_t cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
 pt_status_t pt_linear_forward(const pt_call_t *call, pt_tensor_t x, pt_tensor_t weight,
                               pt_tensor_t y)
 {
-    return cut_gemm(call, &(pt_op_gemm_t){.a = x, .b = weight, .c = y, .trans_b = true});
+    return linear_cut_gemm(
+        call, &(pt_op_gemm_t){.a = x, .b = weight, .c = y, .trans_b = true});
 }
 
 pt_status_t pt_linear_input(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t weight,
                             pt_tensor_t dx)
 {
-    return cut_gemm(call, &(pt_op_gemm_t){.a = dy, .b = weight, .c = dx});
+    return linear_cut_gemm(call, &(pt_op_gemm_t){.a = dy, .b = weight, .c = dx});
 }
 
 pt_status_t pt_linear_weight(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t x,
                              pt_tensor_t dweight)
 {
-    return cut_gemm(
+    return linear_cut_gemm(
         call, &(pt_op_gemm_t){
                   .a = dy, .b = x, .c = dweight, .trans_a = true, .accumulate = true});
 }

@@ -41,26 +41,26 @@ pt_status_t pt_norm_input(const pt_call_t *call, const pt_norm_args_t *norm)
                                   .accumulate = norm->accumulate});
 }
 
-static pt_tensor_t as_row(pt_tensor_t x)
+static pt_tensor_t norm_as_row(pt_tensor_t x)
 {
     return pt_tensor_2d(x.data, x.dtype, x.memory, 1, x.shape[0]);
 }
 
-static pt_status_t add_part(const pt_call_t *call, pt_role_t role, pt_tensor_t part)
+static pt_status_t norm_add_part(const pt_call_t *call, pt_role_t role, pt_tensor_t part)
 {
     pt_tensor_t sum;
 
     if (part.ndim == 0)
         return PT_OK;
-    sum = as_row(pt_call_grad(call, role));
+    sum = norm_as_row(pt_call_grad(call, role));
     return pt_op_add(call->model->device, call->stream,
-                     &(pt_op_add_t){.a = sum, .b = as_row(part), .y = sum});
+                     &(pt_op_add_t){.a = sum, .b = norm_as_row(part), .y = sum});
 }
 
 pt_status_t pt_norm_weight(const pt_call_t *call, const pt_norm_args_t *norm)
 {
-    PT_TRY(add_part(call, norm->weight, norm->dweight));
-    return add_part(call, norm->bias, norm->dbias);
+    PT_TRY(norm_add_part(call, norm->weight, norm->dweight));
+    return norm_add_part(call, norm->bias, norm->dbias);
 }
 
 /* ---- the nodes ---- */

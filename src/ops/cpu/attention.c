@@ -21,7 +21,7 @@ typedef struct pt_keys {
     int64_t first, count, place;
 } pt_keys_t;
 
-static void range(const int32_t *x, int64_t n, int32_t *low, int32_t *high)
+static void attention_range(const int32_t *x, int64_t n, int32_t *low, int32_t *high)
 {
     int32_t a = x[0], b = x[0];
     for (int64_t i = 1; i < n; i++) {
@@ -32,8 +32,8 @@ static void range(const int32_t *x, int64_t n, int32_t *low, int32_t *high)
     *high = b;
 }
 
-static pt_queries_t query_block(const pt_attention_shape_t *shape, int64_t first,
-                                int64_t count)
+static pt_queries_t attention_query_block(const pt_attention_shape_t *shape,
+                                          int64_t first, int64_t count)
 {
     enum { WIDTH = 2 * PT_VECTOR_BYTES / sizeof(float) };
     pt_queries_t queries = {.first = first, .count = count};
@@ -44,14 +44,15 @@ static pt_queries_t query_block(const pt_attention_shape_t *shape, int64_t first
         queries.position[i] = position[i];
         queries.document[i] = document ? document[first + i] : 0;
     }
-    range(queries.position, count, &queries.low, &queries.high);
-    range(queries.document, count, &queries.low_document, &queries.high_document);
+    attention_range(queries.position, count, &queries.low, &queries.high);
+    attention_range(queries.document, count, &queries.low_document,
+                    &queries.high_document);
     return queries;
 }
 
 /* The block of keys of sequence `sequence` that starts at its key `from`. */
-static pt_keys_t key_block(const pt_attention_shape_t *shape, int64_t sequence,
-                           int64_t length, int64_t from)
+static pt_keys_t attention_key_block(const pt_attention_shape_t *shape,
+                                     int64_t sequence, int64_t length, int64_t from)
 {
     int64_t place = shape->kv_offset + from;
     int64_t count = pt_min(PT_KEY_BLOCK - place % PT_KEY_BLOCK, length - from);
@@ -59,15 +60,15 @@ static pt_keys_t key_block(const pt_attention_shape_t *shape, int64_t sequence,
         .first = sequence * length + from, .count = count, .place = place};
 }
 
-static pt_seen_t seen(const pt_attention_shape_t *shape, const pt_queries_t *queries,
-                      const pt_keys_t *keys)
+static pt_seen_t attention_seen(const pt_attention_shape_t *shape,
+                                const pt_queries_t *queries, const pt_keys_t *keys)
 {
     int32_t low, high, low_document = 0, high_document = 0;
-    range((const int32_t *)shape->k_position.data + keys->first, keys->count, &low,
-          &high);
+    attention_range((const int32_t *)shape->k_position.data + keys->first, keys->count,
+                    &low, &high);
     if (shape->k_document.data)
-        range((const int32_t *)shape->k_document.data + keys->first, keys->count,
-              &low_document, &high_document);
+        attention_range((const int32_t *)shape->k_document.data + keys->first,
+                        keys->count, &low_document, &high_document);
     if (low > queries->high || low_document > queries->high_document ||
         high_document < queries->low_document)
         return PT_SEEN_NONE;

@@ -224,8 +224,8 @@ static void FN(fwd_block)(const pt_op_attention_fwd_t *a, const FN(scratch_t) * 
     (x->q_t, FN(rows_of)(&a->q, queries->first, queries->count, head, x->rooms[0]),
      queries, a->q.shape[2], (A)a->shape.scale);
     for (int64_t from = 0; from < length; from += keys.count) {
-        keys = key_block(&a->shape, sequence, length, from);
-        pt_seen_t part = seen(&a->shape, queries, &keys);
+        keys = attention_key_block(&a->shape, sequence, length, from);
+        pt_seen_t part = attention_seen(&a->shape, queries, &keys);
         if (part == PT_SEEN_NONE)
             continue;
         FN(scores)
@@ -258,7 +258,7 @@ static void FN(attention_fwd)(struct pt_stream *stream, const pt_op_attention_fw
         int64_t sequence = task / blocks / heads,
                 count = pt_min(QB, length - block * QB);
         pt_queries_t queries =
-            query_block(&a->shape, sequence * length + block * QB, count);
+            attention_query_block(&a->shape, sequence * length + block * QB, count);
         FN(fwd_block)(a, &scratch, sequence, head, &queries);
     }
 }

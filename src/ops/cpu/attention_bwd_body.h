@@ -117,8 +117,8 @@ static void FN(bwd_block)(const pt_op_attention_bwd_t *a, const FN(scratch_t) * 
     FN(transpose)(x->q_t, q, queries, q_width, (A)a->shape.scale);
     FN(transpose)(x->do_t, dout, queries, v_width, 1);
     for (int64_t from = 0; from < length; from += keys.count) {
-        keys = key_block(&a->shape, task->sequence, length, from);
-        pt_seen_t part = seen(&a->shape, queries, &keys);
+        keys = attention_key_block(&a->shape, task->sequence, length, from);
+        pt_seen_t part = attention_seen(&a->shape, queries, &keys);
         if (part == PT_SEEN_NONE)
             continue;
         FN(rows_t) k = FN(rows_of)(&a->k, keys.first, keys.count, kv_head, x->rooms[2]);
@@ -173,8 +173,8 @@ static void FN(bwd_task)(const pt_op_attention_bwd_t *a, const FN(scratch_t) * x
         .dv = FN(target_of)(&a->dv, first, keys, kv_head, x->sums[1], a->accumulate)};
     for (task.head = kv_head * group; task.head < (kv_head + 1) * group; task.head++)
         for (int64_t from = 0; from < length; from += QB) {
-            pt_queries_t queries = query_block(&a->shape, sequence * length + from,
-                                               pt_min(QB, length - from));
+            pt_queries_t queries = attention_query_block(
+                &a->shape, sequence * length + from, pt_min(QB, length - from));
             FN(bwd_block)(a, x, &task, &queries);
         }
     FN(store_target)(&a->dk, first, keys, kv_head, task.dk, a->accumulate);

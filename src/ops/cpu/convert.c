@@ -54,8 +54,8 @@ void PT_KERNEL(narrow_f32)(pt_dtype_t to, const float *x, void *y, int64_t count
 #include "src/ops/cpu/each_wide.h"
 
 /* fp64 on one side: one rounding; else through fp32, which holds all others. */
-static void cast_chunk(pt_dtype_t from, const char *x, pt_dtype_t to, char *y,
-                       int64_t count)
+static void convert_cast_chunk(pt_dtype_t from, const char *x, pt_dtype_t to, char *y,
+                               int64_t count)
 {
     float wide[PT_CONVERT_CHUNK];
     if (from == to) {
@@ -75,8 +75,8 @@ pt_status_t PT_KERNEL(cast)(struct pt_stream *stream, const pt_op_cast_t *a)
     int64_t count = pt_tensor_count(&a->x);
     PT_PARALLEL
     for (int64_t first = 0; first < count; first += PT_CONVERT_CHUNK)
-        cast_chunk(a->x.dtype, PT_ELEMENT(const char, a->x, first), a->y.dtype,
-                   PT_ELEMENT(char, a->y, first),
-                   pt_min(PT_CONVERT_CHUNK, count - first));
+        convert_cast_chunk(a->x.dtype, PT_ELEMENT(const char, a->x, first), a->y.dtype,
+                           PT_ELEMENT(char, a->y, first),
+                           pt_min(PT_CONVERT_CHUNK, count - first));
     return PT_OK;
 }

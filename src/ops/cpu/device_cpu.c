@@ -169,7 +169,7 @@ const pt_kernels_t *pt_cpu_kernels(const char *isa)
     return strcmp(isa, "base") == 0 ? &pt_cpu_table_base : NULL;
 }
 
-static pt_status_t choose_level(const char *wanted, pt_device_t *device)
+static pt_status_t device_choose_level(const char *wanted, pt_device_t *device)
 {
     bool any = strcmp(wanted, "auto") == 0;
     for (int i = 0; i < LEVELS; i++)
@@ -188,7 +188,7 @@ static pt_status_t choose_level(const char *wanted, pt_device_t *device)
 
 /* OpenBLAS maps a buffer for each thread at its first work, and tries for ever where that fails: there is
  * to be memory for all of them, and they are mapped now, so that later counts see them. */
-static pt_status_t make_blas_buffers(int threads)
+static pt_status_t device_make_blas_buffers(int threads)
 {
     void *(*take)(int);
     void (*give)(void *);
@@ -211,7 +211,7 @@ static pt_status_t make_blas_buffers(int threads)
 
 /* BLAS libraries differ in how they are told; one that knows none of these keeps its own
  * setting (OMP_NUM_THREADS, …). */
-static void set_blas_threads(int threads)
+static void device_set_blas_threads(int threads)
 {
     static const char *const setters[] = {
         "openblas_set_num_threads", "bli_thread_set_num_threads", "MKL_Set_Num_Threads",
@@ -225,7 +225,7 @@ static void set_blas_threads(int threads)
 }
 
 /* Name and version: its rounding is ours. */
-static void name_blas(char *out, size_t size)
+static void device_name_blas(char *out, size_t size)
 {
     static const char *const namers[] = {"openblas_get_config",
                                          "bli_info_get_version_str"};
@@ -247,8 +247,8 @@ static void name_blas(char *out, size_t size)
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
     struct pt_matmul *matmul = NULL;
-    PT_TRY(choose_level(options->isa, device));
-    PT_TRY(make_blas_buffers(options->threads));
+    PT_TRY(device_choose_level(options->isa, device));
+    PT_TRY(device_make_blas_buffers(options->threads));
     /* OpenMP and the BLAS have each their own. */
     PT_TRY(
         pt_process_threads_check(2 * (options->threads - 1), "lower run.threads, or "));
@@ -257,8 +257,8 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
     device->state = matmul;
     device->ops = &cpu_ops;
     device->threads = options->threads;
-    set_blas_threads(options->threads);
-    name_blas(device->library, sizeof device->library);
+    device_set_blas_threads(options->threads);
+    device_name_blas(device->library, sizeof device->library);
     if (matmul)
         pt_matmul_add_name(device->library, sizeof device->library);
     return PT_OK;

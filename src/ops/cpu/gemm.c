@@ -12,16 +12,17 @@ typedef struct pt_sizes {
 } pt_sizes_t;
 
 /* Row stride BLAS accepts: a matrix of one row may carry any. */
-static int64_t leading(const pt_tensor_t *x)
+static int64_t gemm_leading(const pt_tensor_t *x)
 {
     return pt_max(x->stride[0], pt_max(x->shape[1], 1));
 }
 
-static void multiply(const pt_op_gemm_t *a, pt_sizes_t size)
+static void gemm_multiply(const pt_op_gemm_t *a, pt_sizes_t size)
 {
     enum CBLAS_TRANSPOSE ta = a->trans_a ? CblasTrans : CblasNoTrans;
     enum CBLAS_TRANSPOSE tb = a->trans_b ? CblasTrans : CblasNoTrans;
-    int lda = (int)leading(&a->a), ldb = (int)leading(&a->b), ldc = (int)leading(&a->c);
+    int lda = (int)gemm_leading(&a->a), ldb = (int)gemm_leading(&a->b),
+        ldc = (int)gemm_leading(&a->c);
 
     if (a->c.dtype == PT_F64)
         cblas_dgemm(CblasRowMajor, ta, tb, (int)size.m, (int)size.n, (int)size.k, 1.0,
@@ -34,20 +35,21 @@ static void multiply(const pt_op_gemm_t *a, pt_sizes_t size)
 }
 
 /* Rows row[0] … row[0] + row[1] - 1 of x, columns alike. */
-static pt_tensor_t part_of(pt_tensor_t x, const int64_t row[2], const int64_t col[2])
+static pt_tensor_t gemm_part_of(pt_tensor_t x, const int64_t row[2],
+                                const int64_t col[2])
 {
     return pt_tensor_slice(pt_tensor_slice(x, 0, row[0], row[1]), 1, col[0], col[1]);
 }
 
 /* That part of an operand, transposed or not. */
-static pt_tensor_t operand(const pt_tensor_t *x, bool trans, const int64_t row[2],
-                           const int64_t col[2])
+static pt_tensor_t gemm_operand(const pt_tensor_t *x, bool trans, const int64_t row[2],
+                                const int64_t col[2])
 {
-    return part_of(*x, trans ? col : row, trans ? row : col);
+    return gemm_part_of(*x, trans ? col : row, trans ? row : col);
 }
 
 /* x as fp32 in `room`. */
-static pt_tensor_t widened(struct pt_stream *stream, pt_tensor_t x, float *room)
+static pt_tensor_t gemm_widened(struct pt_stream *stream, pt_tensor_t x, float *room)
 {
     int64_t cols = x.shape[1];
     PT_PARALLEL
@@ -59,8 +61,8 @@ static pt_tensor_t widened(struct pt_stream *stream, pt_tensor_t x, float *room)
 }
 
 /* to (+=) from, rounded. */
-static void narrow(struct pt_stream *stream, const pt_tensor_t *to,
-                   const pt_tensor_t *from, bool add)
+static void gemm_narrow(struct pt_stream *stream, const pt_tensor_t *to,
+                        const pt_tensor_t *from, bool add)
 {
     int64_t cols = from->shape[1];
     PT_PARALLEL
@@ -70,8 +72,8 @@ static void narrow(struct pt_stream *stream, const pt_tensor_t *to,
 }
 
 /* c of type fp32, the depth in blocks. */
-static void convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a,
-                                 int64_t depth)
+static void gemm_convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                      int64_t depth)
 {
     float *room = (float *)(void *)stream->workspace.memory;
     const int64_t row[2] = {0, a->c.shape[0]}, col[2] = {0, a->c.shape[1]};
@@ -79,15 +81,16 @@ static void convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a
 
     for (int64_t from = 0; from < depth; from += PT_GEMM_BLOCK) {
         const int64_t deep[2] = {from, pt_min(PT_GEMM_BLOCK, depth - from)};
-        part.a = widened(stream, operand(&a->a, a->trans_a, row, deep), room);
-        part.b = widened(stream, operand(&a->b, a->trans_b, deep, col),
-                         room + PT_GEMM_BLOCK * PT_GEMM_BLOCK);
-        multiply(&part, (pt_sizes_t){row[1], col[1], deep[1]});
+        part.a = gemm_widened(stream, gemm_operand(&a->a, a->trans_a, row, deep), room);
+        part.b = gemm_widened(stream, gemm_operand(&a->b, a->trans_b, deep, col),
+                              room + PT_GEMM_BLOCK * PT_GEMM_BLOCK);
+        gemm_multiply(&part, (pt_sizes_t){row[1], col[1], deep[1]});
         part.accumulate = true;
     }
 }
 
-static pt_status_t try_bf16(struct pt_stream *stream, const pt_op_gemm_t *a, bool *done)
+static pt_status_t gemm_try_bf16(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                 bool *done)
 {
     *done = false;
     if (stream->matmul && a->a.dtype == PT_BF16)
@@ -96,8 +99,8 @@ static pt_status_t try_bf16(struct pt_stream *stream, const pt_op_gemm_t *a, boo
 }
 
 /* One block of c: in fp32, in the workspace where c is not. */
-static pt_status_t multiply_block(struct pt_stream *stream, const pt_op_gemm_t *a,
-                                  int64_t depth)
+static pt_status_t gemm_multiply_block(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                       int64_t depth)
 {
     pt_op_gemm_t wide = *a;
     bool is_narrow = a->c.dtype != PT_F32, done = false;
@@ -108,30 +111,30 @@ static pt_status_t multiply_block(struct pt_stream *stream, const pt_op_gemm_t *
                               PT_MEMORY_DEVICE, a->c.shape[0], a->c.shape[1]);
         wide.accumulate = false;
     }
-    PT_TRY(try_bf16(stream, &wide, &done));
+    PT_TRY(gemm_try_bf16(stream, &wide, &done));
     if (!done)
-        convert_and_multiply(stream, &wide, depth);
+        gemm_convert_and_multiply(stream, &wide, depth);
     if (is_narrow)
-        narrow(stream, &a->c, &wide.c, a->accumulate);
+        gemm_narrow(stream, &a->c, &wide.c, a->accumulate);
     return PT_OK;
 }
 
-static pt_status_t multiply_narrow(struct pt_stream *stream, const pt_op_gemm_t *a,
-                                   pt_sizes_t size)
+static pt_status_t gemm_multiply_narrow(struct pt_stream *stream, const pt_op_gemm_t *a,
+                                        pt_sizes_t size)
 {
     const int64_t deep[2] = {0, size.k};
     bool done = false;
 
-    PT_TRY(try_bf16(stream, a, &done));
+    PT_TRY(gemm_try_bf16(stream, a, &done));
     for (int64_t i = 0; !done && i < size.m; i += PT_GEMM_BLOCK)
         for (int64_t j = 0; j < size.n; j += PT_GEMM_BLOCK) {
             const int64_t row[2] = {i, pt_min(PT_GEMM_BLOCK, size.m - i)};
             const int64_t col[2] = {j, pt_min(PT_GEMM_BLOCK, size.n - j)};
             pt_op_gemm_t block = *a;
-            block.a = operand(&a->a, a->trans_a, row, deep);
-            block.b = operand(&a->b, a->trans_b, deep, col);
-            block.c = part_of(a->c, row, col);
-            PT_TRY(multiply_block(stream, &block, size.k));
+            block.a = gemm_operand(&a->a, a->trans_a, row, deep);
+            block.b = gemm_operand(&a->b, a->trans_b, deep, col);
+            block.c = gemm_part_of(a->c, row, col);
+            PT_TRY(gemm_multiply_block(stream, &block, size.k));
         }
     return PT_OK;
 }
@@ -139,7 +142,8 @@ static pt_status_t multiply_narrow(struct pt_stream *stream, const pt_op_gemm_t 
 pt_status_t PT_KERNEL(gemm)(struct pt_stream *stream, const pt_op_gemm_t *a)
 {
     pt_sizes_t size = {a->c.shape[0], a->c.shape[1], a->a.shape[a->trans_a ? 0 : 1]};
-    int64_t lda = leading(&a->a), ldb = leading(&a->b), ldc = leading(&a->c);
+    int64_t lda = gemm_leading(&a->a), ldb = gemm_leading(&a->b),
+            ldc = gemm_leading(&a->c);
     int64_t largest =
         pt_max(pt_max(pt_max(size.m, size.n), size.k), pt_max(pt_max(lda, ldb), ldc));
 
@@ -154,7 +158,7 @@ pt_status_t PT_KERNEL(gemm)(struct pt_stream *stream, const pt_op_gemm_t *a)
         return a->accumulate ? PT_OK : PT_KERNEL(fill)(stream, &zero);
     }
     if (a->a.dtype == PT_BF16 || a->a.dtype == PT_F16)
-        return multiply_narrow(stream, a, size);
-    multiply(a, size);
+        return gemm_multiply_narrow(stream, a, size);
+    gemm_multiply(a, size);
     return PT_OK;
 }

@@ -33,15 +33,15 @@ struct pt_matmul {
     product_t products[SETS][WAYS];
 };
 
-static pt_status_t check(dnnl_status_t status, const char *call)
+static pt_status_t matmul_check(dnnl_status_t status, const char *call)
 {
     PT_CHECK(status == dnnl_success, PT_INTERNAL, "oneDNN: %s failed with status %d",
              call, (int)status);
     return PT_OK;
 }
-#define DNNL(call) PT_TRY(check((call), #call))
+#define DNNL(call) PT_TRY(matmul_check((call), #call))
 
-static void clear(product_t *product)
+static void matmul_clear(product_t *product)
 {
     for (int i = 0; i < OPERANDS; i++)
         if (product->memory[i])
@@ -61,11 +61,11 @@ pt_status_t pt_matmul_create(int threads, struct pt_matmul **out)
         return PT_OK;
     PT_TRY(PT_NEW("bf16 products", 1, &matmul));
     matmul->threads = threads;
-    PT_TRY_GOTO(destroy, check(dnnl_engine_create(&matmul->engine, dnnl_cpu, 0),
-                               "dnnl_engine_create"));
-    PT_TRY_GOTO(destroy, check(dnnl_stream_create(&matmul->stream, matmul->engine,
-                                                  dnnl_stream_in_order),
-                               "dnnl_stream_create"));
+    PT_TRY_GOTO(destroy, matmul_check(dnnl_engine_create(&matmul->engine, dnnl_cpu, 0),
+                                      "dnnl_engine_create"));
+    PT_TRY_GOTO(destroy, matmul_check(dnnl_stream_create(&matmul->stream, matmul->engine,
+                                                         dnnl_stream_in_order),
+                                      "dnnl_stream_create"));
     *out = matmul;
     return PT_OK;
 destroy:
@@ -79,7 +79,7 @@ void pt_matmul_destroy(struct pt_matmul *matmul)
         return;
     for (int i = 0; i < SETS; i++)
         for (int j = 0; j < WAYS; j++)
-            clear(&matmul->products[i][j]);
+            matmul_clear(&matmul->products[i][j]);
     if (matmul->stream)
         (void)dnnl_stream_destroy(matmul->stream);
     if (matmul->engine)
@@ -96,25 +96,27 @@ void pt_matmul_add_name(char *text, size_t size)
 }
 
 /* A matrix of one row may carry any stride. */
-static int64_t leading(const pt_tensor_t *x)
+static int64_t matmul_leading(const pt_tensor_t *x)
 {
     return x->shape[0] > 1 ? x->stride[0] : x->shape[1];
 }
 
-static product_key_t key_of(const pt_op_gemm_t *a)
+static product_key_t matmul_key_of(const pt_op_gemm_t *a)
 {
-    return (product_key_t){.rows = a->c.shape[0],
-                           .cols = a->c.shape[1],
-                           .depth = a->a.shape[a->trans_a ? 0 : 1],
-                           .stride = {leading(&a->a), leading(&a->b), leading(&a->c)},
-                           .trans_a = a->trans_a,
-                           .trans_b = a->trans_b,
-                           .accumulate = a->accumulate,
-                           .narrow = a->c.dtype == PT_BF16};
+    return (product_key_t){
+        .rows = a->c.shape[0],
+        .cols = a->c.shape[1],
+        .depth = a->a.shape[a->trans_a ? 0 : 1],
+        .stride = {matmul_leading(&a->a), matmul_leading(&a->b), matmul_leading(&a->c)},
+        .trans_a = a->trans_a,
+        .trans_b = a->trans_b,
+        .accumulate = a->accumulate,
+        .narrow = a->c.dtype == PT_BF16};
 }
 
 /* Shapes of oneDNN are those of op(a), op(b); what is transposed shows in the strides. */
-static pt_status_t describe(const product_key_t *key, dnnl_memory_desc_t out[OPERANDS])
+static pt_status_t matmul_describe(const product_key_t *key,
+                                   dnnl_memory_desc_t out[OPERANDS])
 {
     const int64_t *s = key->stride;
     const dnnl_dims_t shape[OPERANDS] = {
@@ -131,21 +133,23 @@ static pt_status_t describe(const product_key_t *key, dnnl_memory_desc_t out[OPE
 }
 
 /* Accumulating, c is read, added in fp32, and rounded once when it is bf16. */
-static pt_status_t attributes(const product_key_t *key, dnnl_scratchpad_mode_t mode,
-                              dnnl_primitive_attr_t *out)
+static pt_status_t matmul_attributes(const product_key_t *key,
+                                     dnnl_scratchpad_mode_t mode,
+                                     dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t sum = NULL;
     pt_status_t status = PT_OK;
 
     *out = NULL;
     DNNL(dnnl_primitive_attr_create(out));
-    PT_TRY(check(dnnl_primitive_attr_set_scratchpad_mode(*out, mode), "scratchpad"));
+    PT_TRY(matmul_check(dnnl_primitive_attr_set_scratchpad_mode(*out, mode),
+                        "scratchpad"));
     if (!key->accumulate)
         return PT_OK;
     DNNL(dnnl_post_ops_create(&sum));
-    PT_TRY_GOTO(done, check(dnnl_post_ops_append_sum(sum, 1.0f), "append_sum"));
-    PT_TRY_GOTO(done,
-                check(dnnl_primitive_attr_set_post_ops(*out, sum), "set_post_ops"));
+    PT_TRY_GOTO(done, matmul_check(dnnl_post_ops_append_sum(sum, 1.0f), "append_sum"));
+    PT_TRY_GOTO(done, matmul_check(dnnl_primitive_attr_set_post_ops(*out, sum),
+                                   "set_post_ops"));
 done:
     (void)dnnl_post_ops_destroy(sum);
     return status;
@@ -153,8 +157,8 @@ done:
 
 /* Good: no plain loops, little scratch; none at all into fp32, which leaves the one way that
  * does not mind the strides. */
-static bool is_good(const_dnnl_primitive_desc_t way, const product_key_t *key,
-                    int threads)
+static bool matmul_is_good(const_dnnl_primitive_desc_t way, const product_key_t *key,
+                           int threads)
 {
     const char *name = "";
     const dnnl_memory_desc_t *scratch =
@@ -168,8 +172,9 @@ static bool is_good(const_dnnl_primitive_desc_t way, const product_key_t *key,
 }
 
 /* The place of the first good way in oneDNN's list; -1: none. */
-static pt_status_t find_way(const struct pt_matmul *matmul, const product_key_t *key,
-                            const dnnl_matmul_desc_t *product, int *out)
+static pt_status_t matmul_find_way(const struct pt_matmul *matmul,
+                                   const product_key_t *key,
+                                   const dnnl_matmul_desc_t *product, int *out)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_iterator_t ways = NULL;
@@ -177,13 +182,13 @@ static pt_status_t find_way(const struct pt_matmul *matmul, const product_key_t 
     bool good = false;
 
     *out = -1;
-    PT_TRY_GOTO(done, attributes(key, dnnl_scratchpad_mode_user, &attr));
+    PT_TRY_GOTO(done, matmul_attributes(key, dnnl_scratchpad_mode_user, &attr));
     if (dnnl_primitive_desc_iterator_create(&ways, product, attr, matmul->engine,
                                             NULL) != dnnl_success)
         goto done;
     for (int place = 0; !good; place++) {
         dnnl_primitive_desc_t way = dnnl_primitive_desc_iterator_fetch(ways);
-        good = way && is_good(way, key, matmul->threads);
+        good = way && matmul_is_good(way, key, matmul->threads);
         (void)dnnl_primitive_desc_destroy(way);
         if (good)
             *out = place;
@@ -199,24 +204,26 @@ done:
 }
 
 /* Compiles the way at `place`, its scratch being oneDNN's own. */
-static pt_status_t compile(const struct pt_matmul *matmul, const product_key_t *key,
-                           const dnnl_matmul_desc_t *product, int place,
-                           dnnl_primitive_t *out)
+static pt_status_t matmul_compile(const struct pt_matmul *matmul,
+                                  const product_key_t *key,
+                                  const dnnl_matmul_desc_t *product, int place,
+                                  dnnl_primitive_t *out)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_iterator_t ways = NULL;
     dnnl_primitive_desc_t way = NULL;
     pt_status_t status = PT_OK;
 
-    PT_TRY_GOTO(done, attributes(key, dnnl_scratchpad_mode_library, &attr));
-    PT_TRY_GOTO(done, check(dnnl_primitive_desc_iterator_create(&ways, product, attr,
-                                                                matmul->engine, NULL),
-                            "iterator_create"));
+    PT_TRY_GOTO(done, matmul_attributes(key, dnnl_scratchpad_mode_library, &attr));
+    PT_TRY_GOTO(done, matmul_check(dnnl_primitive_desc_iterator_create(
+                                       &ways, product, attr, matmul->engine, NULL),
+                                   "iterator_create"));
     for (int i = 0; i < place; i++)
-        PT_TRY_GOTO(done,
-                    check(dnnl_primitive_desc_iterator_next(ways), "iterator_next"));
+        PT_TRY_GOTO(done, matmul_check(dnnl_primitive_desc_iterator_next(ways),
+                                       "iterator_next"));
     way = dnnl_primitive_desc_iterator_fetch(ways);
-    PT_TRY_GOTO(done, check(dnnl_primitive_create(out, way), "primitive_create"));
+    PT_TRY_GOTO(done,
+                matmul_check(dnnl_primitive_create(out, way), "primitive_create"));
 done:
     if (way)
         (void)dnnl_primitive_desc_destroy(way);
@@ -227,8 +234,8 @@ done:
     return status;
 }
 
-static pt_status_t make(const struct pt_matmul *matmul, const product_key_t *key,
-                        product_t *out)
+static pt_status_t matmul_make(const struct pt_matmul *matmul, const product_key_t *key,
+                               product_t *out)
 {
     dnnl_memory_desc_t shapes[OPERANDS];
     dnnl_matmul_desc_t product;
@@ -236,21 +243,21 @@ static pt_status_t make(const struct pt_matmul *matmul, const product_key_t *key
 
     out->used = true;
     out->key = *key;
-    PT_TRY(describe(key, shapes));
+    PT_TRY(matmul_describe(key, shapes));
     DNNL(dnnl_matmul_desc_init(&product, &shapes[SOURCE], &shapes[WEIGHTS], NULL,
                                &shapes[RESULT]));
-    PT_TRY(find_way(matmul, key, &product, &place));
+    PT_TRY(matmul_find_way(matmul, key, &product, &place));
     if (place < 0)
         return PT_OK;
-    PT_TRY(compile(matmul, key, &product, place, &out->primitive));
+    PT_TRY(matmul_compile(matmul, key, &product, place, &out->primitive));
     for (int i = 0; i < OPERANDS; i++)
         DNNL(dnnl_memory_create(&out->memory[i], &shapes[i], matmul->engine,
                                 DNNL_MEMORY_NONE));
     return PT_OK;
 }
 
-static pt_status_t find(struct pt_matmul *matmul, const product_key_t *key,
-                        product_t **out)
+static pt_status_t matmul_find(struct pt_matmul *matmul, const product_key_t *key,
+                               product_t **out)
 {
     const int64_t words[] = {key->rows,
                              key->cols,
@@ -275,16 +282,16 @@ static pt_status_t find(struct pt_matmul *matmul, const product_key_t *key,
             free = &set[i];
     }
     *out = free ? free : &set[0];
-    clear(*out);
-    PT_TRY_GOTO(failed, make(matmul, key, *out));
+    matmul_clear(*out);
+    PT_TRY_GOTO(failed, matmul_make(matmul, key, *out));
     return PT_OK;
 failed:
-    clear(*out);
+    matmul_clear(*out);
     return status;
 }
 
-static pt_status_t execute(struct pt_matmul *matmul, const product_t *product,
-                           const pt_op_gemm_t *a)
+static pt_status_t matmul_execute(struct pt_matmul *matmul, const product_t *product,
+                                  const pt_op_gemm_t *a)
 {
     void *const data[OPERANDS] = {a->a.data, a->b.data, a->c.data};
     const dnnl_exec_arg_t args[OPERANDS] = {{DNNL_ARG_SRC, product->memory[SOURCE]},
@@ -299,31 +306,32 @@ static pt_status_t execute(struct pt_matmul *matmul, const product_t *product,
 
 /* oneDNN compiles for, and runs on, as many threads as OpenMP would take. `done` NULL: only
  * compiled. */
-static pt_status_t use(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
+static pt_status_t matmul_use(struct pt_matmul *matmul, const pt_op_gemm_t *a,
+                              bool *done)
 {
-    product_key_t key = key_of(a);
+    product_key_t key = matmul_key_of(a);
     product_t *product = NULL;
     int threads = omp_get_max_threads();
     pt_status_t status;
 
     omp_set_num_threads(matmul->threads);
-    status = find(matmul, &key, &product);
+    status = matmul_find(matmul, &key, &product);
     if (done)
         *done = status == PT_OK && product->primitive != NULL;
     if (done && *done)
-        status = execute(matmul, product, a);
+        status = matmul_execute(matmul, product, a);
     omp_set_num_threads(threads);
     return status;
 }
 
 pt_status_t pt_matmul_run(struct pt_matmul *matmul, const pt_op_gemm_t *a, bool *done)
 {
-    return use(matmul, a, done);
+    return matmul_use(matmul, a, done);
 }
 
 pt_status_t pt_matmul_prepare(struct pt_matmul *matmul, const pt_op_gemm_t *a)
 {
-    return use(matmul, a, NULL);
+    return matmul_use(matmul, a, NULL);
 }
 
 #else

@@ -7,30 +7,32 @@
 
 /* GPipe (Huang et al. 2019): all forwards, then all backwards. 1F1B (Narayanan et al. 2021, §2.2.1):
  * stage s of S runs S-1-s forwards ahead, then alternates. Backward here is B with its W at once. */
-static int warm_up(pt_schedule_kind_t kind, int stage, int stages, int micro_batches)
+static int schedule_warm_up(pt_schedule_kind_t kind, int stage, int stages,
+                            int micro_batches)
 {
     int ahead = kind == PT_SCHEDULE_GPIPE ? micro_batches : stages - stage;
     return ahead < micro_batches ? ahead : micro_batches;
 }
 
-static pt_action_t action_of(pt_action_kind_t kind, int position, int micro_batch)
+static pt_action_t schedule_action_of(pt_action_kind_t kind, int position,
+                                      int micro_batch)
 {
     return (pt_action_t){.kind = kind, .position = position, .micro_batch = micro_batch};
 }
 
 /* Positions [first, end) one after the other: forward up, backward down. */
-static void fill_stage(pt_action_t *list, int first, int end, int ahead,
-                       int micro_batches)
+static void schedule_fill_stage(pt_action_t *list, int first, int end, int ahead,
+                                int micro_batches)
 {
     int n = 0, forward = 0;
     for (int backward = 0; backward < micro_batches; backward++) {
         int until = ahead + backward < micro_batches ? ahead + backward : micro_batches;
         for (; forward < until; forward++)
             for (int p = first; p < end; p++)
-                list[n++] = action_of(PT_ACTION_F, p, forward);
+                list[n++] = schedule_action_of(PT_ACTION_F, p, forward);
         for (int p = end - 1; p >= first; p--) {
-            list[n++] = action_of(PT_ACTION_B, p, backward);
-            list[n++] = action_of(PT_ACTION_W, p, backward);
+            list[n++] = schedule_action_of(PT_ACTION_B, p, backward);
+            list[n++] = schedule_action_of(PT_ACTION_W, p, backward);
         }
     }
 }
@@ -51,8 +53,9 @@ pt_status_t pt_schedule_create(pt_schedule_kind_t kind, const pt_cut_t *cut,
         int end = stages == 1 ? positions : s + 1;
         out->count[s] = 3 * micro_batches * (end - s);
         PT_TRY_GOTO(fail, PT_NEW("schedule list", out->count[s], &out->actions[s]));
-        fill_stage(out->actions[s], s, end, warm_up(kind, s, stages, micro_batches),
-                   micro_batches);
+        schedule_fill_stage(out->actions[s], s, end,
+                            schedule_warm_up(kind, s, stages, micro_batches),
+                            micro_batches);
     }
     return PT_OK;
 fail:
@@ -78,12 +81,12 @@ typedef struct progress {
     int *next;           /* [stages] */
 } progress_t;
 
-static unsigned char *cell(const progress_t *p, int position, int micro_batch)
+static unsigned char *schedule_cell(const progress_t *p, int position, int micro_batch)
 {
     return &p->done[(int64_t)position * p->schedule->micro_batches + micro_batch];
 }
 
-static bool is_known(const pt_schedule_t *s, int stage, const pt_action_t *a)
+static bool schedule_is_known(const pt_schedule_t *s, int stage, const pt_action_t *a)
 {
     return (unsigned)a->kind <= PT_ACTION_W && a->position >= 0 &&
            a->position < s->cut->positions && s->cut->stage[a->position] == stage &&
@@ -91,23 +94,23 @@ static bool is_known(const pt_schedule_t *s, int stage, const pt_action_t *a)
 }
 
 /* F needs the position before, B needs F here and the position after, W needs B here. */
-static bool is_possible(const progress_t *p, const pt_action_t *a)
+static bool schedule_is_possible(const progress_t *p, const pt_action_t *a)
 {
-    unsigned char here = *cell(p, a->position, a->micro_batch);
+    unsigned char here = *schedule_cell(p, a->position, a->micro_batch);
     int last = p->schedule->cut->positions - 1;
     switch (a->kind) {
     case PT_ACTION_F:
         return a->position == 0 ||
-               *cell(p, a->position - 1, a->micro_batch) & 1 << PT_ACTION_F;
+               *schedule_cell(p, a->position - 1, a->micro_batch) & 1 << PT_ACTION_F;
     case PT_ACTION_B:
         return (here & 1 << PT_ACTION_F) &&
                (a->position == last ||
-                *cell(p, a->position + 1, a->micro_batch) & 1 << PT_ACTION_B);
+                *schedule_cell(p, a->position + 1, a->micro_batch) & 1 << PT_ACTION_B);
     default: return here & 1 << PT_ACTION_B;
     }
 }
 
-static const char *action_text(const pt_action_t *a, char *buffer, size_t size)
+static const char *schedule_action_text(const pt_action_t *a, char *buffer, size_t size)
 {
     pt_text_t text = pt_text_init(buffer, size);
     pt_text_add(&text, "%c of position %d, micro-batch %d", "FBW"[a->kind],
@@ -116,23 +119,23 @@ static const char *action_text(const pt_action_t *a, char *buffer, size_t size)
 }
 
 /* Advances every stage as far as it goes; true when something moved. */
-static pt_status_t advance(progress_t *p, bool *moved)
+static pt_status_t schedule_advance(progress_t *p, bool *moved)
 {
     char text[96];
     *moved = false;
     for (int s = 0; s < p->schedule->cut->stages; s++) {
         for (; p->next[s] < p->schedule->count[s]; p->next[s]++) {
             const pt_action_t *a = &p->schedule->actions[s][p->next[s]];
-            PT_CHECK_COMMON(is_known(p->schedule, s, a), PT_CONFIG,
+            PT_CHECK_COMMON(schedule_is_known(p->schedule, s, a), PT_CONFIG,
                             "schedule: stage %d action %d is outside its positions, of "
                             "the %d there are, and the %d micro-batches",
                             s, p->next[s], p->schedule->cut->positions,
                             p->schedule->micro_batches);
-            unsigned char *done = cell(p, a->position, a->micro_batch);
+            unsigned char *done = schedule_cell(p, a->position, a->micro_batch);
             PT_CHECK_COMMON(!(*done & 1 << a->kind), PT_CONFIG,
                             "schedule: stage %d does %s twice", s,
-                            action_text(a, text, sizeof text));
-            if (!is_possible(p, a))
+                            schedule_action_text(a, text, sizeof text));
+            if (!schedule_is_possible(p, a))
                 break;
             *done |= (unsigned char)(1 << a->kind);
             *moved = true;
@@ -141,16 +144,16 @@ static pt_status_t advance(progress_t *p, bool *moved)
     return PT_OK;
 }
 
-static pt_status_t check_complete(const progress_t *p)
+static pt_status_t schedule_check_complete(const progress_t *p)
 {
     char text[96];
     const pt_schedule_t *s = p->schedule;
     for (int stage = 0; stage < s->cut->stages; stage++) {
         int chunks = pt_cut_chunks(s->cut, stage);
-        PT_CHECK_COMMON(
-            p->next[stage] == s->count[stage], PT_CONFIG,
-            "schedule: stage %d waits for ever before %s", stage,
-            action_text(&s->actions[stage][p->next[stage]], text, sizeof text));
+        PT_CHECK_COMMON(p->next[stage] == s->count[stage], PT_CONFIG,
+                        "schedule: stage %d waits for ever before %s", stage,
+                        schedule_action_text(&s->actions[stage][p->next[stage]], text,
+                                             sizeof text));
         PT_CHECK_COMMON(
             s->count[stage] == 3 * chunks * s->micro_batches, PT_CONFIG,
             "schedule: stage %d has %d actions, not F, B and W of %d chunks and %d "
@@ -169,8 +172,8 @@ typedef struct slots {
 
 /* Gives one kind of slot to the actions of a chunk, the lowest free one: taken by F, given back by
  * `last`. Returns the number of slots. */
-static int assign_slots(pt_action_t *list, int count, int position,
-                        pt_action_kind_t last, slots_t *slots)
+static int schedule_assign_slots(pt_action_t *list, int count, int position,
+                                 pt_action_kind_t last, slots_t *slots)
 {
     int most = 0;
     for (int m = 0; m < slots->micro_batches; m++)
@@ -196,7 +199,7 @@ static int assign_slots(pt_action_t *list, int count, int position,
     return most;
 }
 
-static void mark_fused(pt_action_t *list, int count, int position)
+static void schedule_mark_fused(pt_action_t *list, int count, int position)
 {
     pt_action_t *last[] = {NULL, NULL, NULL};
     for (int i = 0; i < count; i++) {
@@ -216,8 +219,8 @@ static void mark_fused(pt_action_t *list, int count, int position)
         last[PT_ACTION_W][-1].last = true;
 }
 
-static bool is_ascending(const pt_schedule_t *s, int stage, int position,
-                         pt_action_kind_t kind)
+static bool schedule_is_ascending(const pt_schedule_t *s, int stage, int position,
+                                  pt_action_kind_t kind)
 {
     int before = -1;
     bool ascending = true;
@@ -231,22 +234,23 @@ static bool is_ascending(const pt_schedule_t *s, int stage, int position,
     return ascending;
 }
 
-static void derive(pt_schedule_t *s, int stage, slots_t *slots,
-                   pt_schedule_facts_t *facts)
+static void schedule_derive(pt_schedule_t *s, int stage, slots_t *slots,
+                            pt_schedule_facts_t *facts)
 {
     pt_action_t *list = s->actions[stage];
     int count = s->count[stage];
     *facts = (pt_schedule_facts_t){.fused = true};
-    facts->ascending = is_ascending(s, stage, s->cut->positions - 1, PT_ACTION_F);
+    facts->ascending =
+        schedule_is_ascending(s, stage, s->cut->positions - 1, PT_ACTION_F);
     for (int position = 0; position < s->cut->positions; position++) {
         if (s->cut->stage[position] != stage)
             continue;
         s->input_slots[position] =
-            assign_slots(list, count, position, PT_ACTION_B, slots);
+            schedule_assign_slots(list, count, position, PT_ACTION_B, slots);
         s->weight_slots[position] =
-            assign_slots(list, count, position, PT_ACTION_W, slots);
-        mark_fused(list, count, position);
-        facts->ascending &= is_ascending(s, stage, position, PT_ACTION_W);
+            schedule_assign_slots(list, count, position, PT_ACTION_W, slots);
+        schedule_mark_fused(list, count, position);
+        facts->ascending &= schedule_is_ascending(s, stage, position, PT_ACTION_W);
     }
     for (int i = 0; i < count; i++)
         facts->fused &= list[i].kind != PT_ACTION_W || list[i].fused;
@@ -265,9 +269,9 @@ pt_status_t pt_schedule_check(pt_schedule_t *schedule, int stage,
     PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slots.of));
     PT_TRY_GOTO(done, PT_NEW("schedule check", schedule->micro_batches, &slots.held));
     while (moved)
-        PT_TRY_GOTO(done, advance(&p, &moved));
-    PT_TRY_GOTO(done, check_complete(&p));
-    derive(schedule, stage, &slots, facts);
+        PT_TRY_GOTO(done, schedule_advance(&p, &moved));
+    PT_TRY_GOTO(done, schedule_check_complete(&p));
+    schedule_derive(schedule, stage, &slots, facts);
 done:
     pt_free(slots.held);
     pt_free(slots.of);
