@@ -51,6 +51,10 @@ for text in '' '\n ; lr = 1\n# x' '\xef\xbb\xbf'; do
     tap_ok "a file without an option: '$text'" plan nothing.ini
     tap_ok "... is warned of" grep -q 'warning: configuration file nothing.ini: no option stands in it' err
 done
+# ---- A corpus that is no text ----
+printf '\037\213\010' | cat - home/text >packed.gz
+tap_ok "a compressed corpus" train data.path=packed.gz run.dir=packed
+tap_ok "... is warned of once" test "$(grep -c ' warning: .*packed.gz begins like a gzip file' err)" -eq 1
 # ---- Pipes: whoever writes into them may take time ----
 tap_ok "a pipe of the shell" train <(echo "[train]"; sleep 0.2; echo seed = 7) data.path=home/text run.dir=piped
 tap_fails "... silently" 1 grep -q waiting err

@@ -2,6 +2,7 @@
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"
+#include "penta/base/log.h"
 #include "penta/base/rng.h"
 
 #include <string.h>
@@ -35,6 +36,32 @@ static pt_status_t corpus_open_indexed(pt_corpus_t *corpus, const char *path,
     return status;
 }
 
+/* Files of other kinds train as well, but noise. */
+static pt_status_t corpus_warn_of_container(const pt_corpus_t *corpus,
+                                            const pt_corpus_file_t *file)
+{
+    static const struct {
+        const char *first, *kind;
+    } kinds[] = {
+        {"\x1f\x8b\x08", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"},
+        {"BZh", "bzip2"},         {"PK\x03\x04", "zip"},        {"PAR1", "Parquet"},
+        {"\x93NUMPY", "NumPy"},   {"\x89HDF", "HDF5"},
+    };
+    char head[8] = "";
+
+    if (file->bytes < (int64_t)sizeof head)
+        return PT_OK;
+    PT_TRY(pt_corpus_read_file(file, 0, sizeof head - 1, (uint8_t *)head));
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strncmp(head, kinds[i].first, strlen(kinds[i].first)) == 0)
+            pt_log_root(
+                PT_LOG_WARN,
+                "%s: %s begins like a %s file: its bytes are taken as they are; "
+                "unpack it if they are not meant",
+                corpus->option, file->path, kinds[i].kind);
+    return PT_OK;
+}
+
 static pt_status_t corpus_open_one(pt_corpus_t *corpus, const char *path, bool check,
                                    pt_corpus_file_t *file)
 {
@@ -48,6 +75,8 @@ static pt_status_t corpus_open_one(pt_corpus_t *corpus, const char *path, bool c
              "%s: %s has %lld bytes, no multiple of the %d of a token: it is "
              "truncated, or data.format is another",
              corpus->option, file->path, (long long)file->bytes, file->width);
+    if (check && corpus->format != PT_FORMAT_IDX)
+        PT_TRY(corpus_warn_of_container(corpus, file));
     file->tokens = file->bytes / file->width;
     PT_CHECK(file->tokens <= INT64_MAX - file->start, PT_CONFIG,
              "%s: up to %s more tokens than 64 bits can count", corpus->option, path);
