@@ -141,7 +141,7 @@ pt_status_t limits_before_mpi(void)
         status = pt_process_memory_check(FOR_MPI, "MPI and BLAS");
     if (status == PT_OK)
         status = pt_process_threads_check(THREADS_OF_MPI, "");
-    if (pt_wire_launched_rank_on_host() != 0)
+    if (pt_transport_launched_rank_on_host() != 0)
         pt_error_clear(); /* said by the first */
     if (status == PT_OK)
         mpi_is_starting = atexit(limits_explain) == 0;

@@ -26,14 +26,14 @@ static void tell_log(int rank, int size)
 }
 
 /* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
-static int finish(pt_status_t status, pt_wire_t *wire)
+static int finish(pt_status_t status, pt_transport_t *transport)
 {
     if (status != PT_OK && status != PT_STOPPED)
         pt_error_print();
     fflush(stdout);
-    if (pt_error_is_fatal() && wire)
-        pt_wire_abort(wire, pt_status_exit_code(status));
-    pt_wire_close(wire);
+    if (pt_error_is_fatal() && transport)
+        pt_transport_abort(transport, pt_status_exit_code(status));
+    pt_transport_close(transport);
     return pt_status_exit_code(status);
 }
 
@@ -99,7 +99,7 @@ static void abort_all(int exit_code)
 static int run_parallel(const pt_command_t *command, int argc, char **argv)
 {
     int rank, size, provided;
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     MPI_Comm world = MPI_COMM_WORLD;
     pt_status_t status = limits_before_mpi();
     if (status != PT_OK)
@@ -110,7 +110,7 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     limits_after_mpi();
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
-    status = pt_wire_check_launch(size);
+    status = pt_transport_check_launch(size);
     if (status !=
         PT_OK) { /* still with the rank of the launcher, as only one has to speak */
         int code = finish(status, NULL);
@@ -119,13 +119,13 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
     }
     tell_log(rank, size);
     pt_fault_announce();
-    status = pt_wire_open_mpi(&world, &wire);
+    status = pt_transport_open_mpi(&world, &transport);
     if (status == PT_OK)
-        status = pt_watch_open(wire, abort_all);
+        status = pt_watch_open(transport, abort_all);
     if (status == PT_OK)
-        status = command->run(argc - 1, argv + 1, wire);
-    int code = finish(status, wire);
-    if (wire == NULL)
+        status = command->run(argc - 1, argv + 1, transport);
+    int code = finish(status, transport);
+    if (transport == NULL)
         MPI_Abort(world, code); /* other ranks may have theirs */
     pt_watch_finish();
     is_finalizing = 1;
@@ -137,14 +137,14 @@ static int run_parallel(const pt_command_t *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     pt_status_t status;
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
     prctl(
         PR_SET_NAME,
         "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
     if (pt_cmd_is_answered(argc, argv, &status))
         return finish(status, NULL);
-    tell_log(pt_wire_launched_rank(), 1); /* one mistake, one message */
+    tell_log(pt_transport_launched_rank(), 1); /* one mistake, one message */
     find_launcher();
     hear_signals(argv[1]);
     const pt_command_t *command = pt_command_find(argv[1]);
@@ -155,8 +155,8 @@ int main(int argc, char **argv)
     if (command->parallel)
         return run_parallel(command, argc, argv);
     pt_fault_announce();
-    status = pt_wire_open_serial(&wire);
+    status = pt_transport_open_serial(&transport);
     if (status == PT_OK)
-        status = pt_cmd_check_output(command->run(argc - 1, argv + 1, wire));
-    return finish(status, wire);
+        status = pt_cmd_check_output(command->run(argc - 1, argv + 1, transport));
+    return finish(status, transport);
 }

@@ -83,7 +83,7 @@ static int run_victim(int argc, char **argv, int64_t first, int64_t last)
     pt_where_t where = PT_WHERE_INIT;
     pt_status_t status = PT_OK;
     pt_engine_t *engine;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     int rank, size;
 
     MPI_Init(&argc, &argv);
@@ -93,14 +93,14 @@ static int run_victim(int argc, char **argv, int64_t first, int64_t last)
     pt_log_set_level(PT_LOG_ERROR);
     pt_log_set_where(&where);
     write_pid(rank);
-    if (pt_fault_init() != PT_OK || pt_wire_open_mpi(&comm, &wire) != PT_OK ||
-        pt_engine_create(wire, &options, &engine) != PT_OK)
+    if (pt_fault_init() != PT_OK || pt_transport_open_mpi(&comm, &transport) != PT_OK ||
+        pt_engine_create(transport, &options, &engine) != PT_OK)
         return 1;
     for (where.step = first; where.step <= last && status == PT_OK; where.step++)
         status = save(pt_engine_world(engine), where.step);
     pt_error_print();
     pt_engine_destroy(engine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     MPI_Finalize();
     return pt_status_exit_code(status);
 }
@@ -273,19 +273,19 @@ int main(int argc, char **argv)
     const char *level = getenv("PENTA_TEST_LEVEL");
     pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_engine_t *engine;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
 
     set_tensors();
     if (argc == 3)
         return run_victim(argc, argv, strtoll(argv[1], NULL, 10),
                           strtoll(argv[2], NULL, 10));
-    if (pt_wire_open_serial(&wire) != PT_OK ||
-        pt_engine_create(wire, &options, &engine) != PT_OK)
+    if (pt_transport_open_serial(&transport) != PT_OK ||
+        pt_engine_create(transport, &options, &engine) != PT_OK)
         return 1;
     test_places(pt_engine_world(engine), argv[0]);
     test_moments(pt_engine_world(engine), argv[0],
                  level && strcmp(level, "long") == 0 ? 200 : 24);
     pt_engine_destroy(engine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     return tap_done();
 }

@@ -184,10 +184,10 @@ int main(int argc, char **argv)
     static const char *const models[] = {"gpt2", "llama", "llama-gqa2", "qwen2",
                                          "qwen3"};
     MPI_Comm comm = MPI_COMM_WORLD;
-    rig_world_t world = {.wire = NULL};
+    rig_world_t world = {.transport = NULL};
 
     MPI_Init(&argc, &argv);
-    if (tap_ok(pt_wire_open_mpi(&comm, &world.wire) == PT_OK &&
+    if (tap_ok(pt_transport_open_mpi(&comm, &world.transport) == PT_OK &&
                    rig_open(&world) == PT_OK,
                "one replica on %s", getenv("PENTA_TEST_BACKEND"))) {
         for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -196,7 +196,7 @@ int main(int argc, char **argv)
             test_model(&world, models[i], "fp16", false);
         }
         pt_machine_close(&world.machine);
-        pt_wire_close(world.wire);
+        pt_transport_close(world.transport);
     }
     MPI_Finalize();
     return tap_done();

@@ -49,7 +49,7 @@ catches "two of one name" src/comm/a.c 'static int comm_size(void)
 {
     return 1;
 }'
-accepts "functions of file and folder, tables and macros" src/comm/wire_dry.c 'static int wire_size(void)
+accepts "functions of file and folder, tables and macros" src/comm/transport_dry.c 'static int transport_size(void)
 {
     return 1;
 }

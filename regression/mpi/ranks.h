@@ -14,7 +14,7 @@
 enum { RANKS_STAGING = 32 << 20 };
 
 static struct {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_device_t *device;
     pt_stream_t *stream;
     pt_engine_t *engine;
@@ -53,7 +53,7 @@ static void ranks_open_engine(uint64_t chaos)
 {
     pt_engine_options_t options = {.device = ranks.device, .chaos = chaos};
 
-    MUST(pt_engine_create(ranks.wire, &options, &ranks.engine));
+    MUST(pt_engine_create(ranks.transport, &options, &ranks.engine));
     ranks.world = pt_engine_world(ranks.engine);
     pt_arena_init(&ranks.staging, PT_CLASS_STAGING, PT_MEMORY_HOST);
     MUST(pt_engine_layout(ranks.engine, RANKS_STAGING, &ranks.staging));
@@ -95,14 +95,14 @@ static void ranks_start(int *argc, char ***argv)
     options.seed = 77 + (uint64_t)ranks.rank;
     MUST(pt_device_open(&options, &ranks.device));
     MUST(ranks.device->ops->stream_create(ranks.device, &ranks.stream));
-    MUST(pt_wire_open_mpi(&world, &ranks.wire));
+    MUST(pt_transport_open_mpi(&world, &ranks.transport));
 }
 
 static int ranks_finish(void)
 {
     int status;
 
-    pt_wire_close(ranks.wire);
+    pt_transport_close(ranks.transport);
     ranks.device->ops->stream_destroy(ranks.device, ranks.stream);
     pt_device_close(ranks.device);
     status = tap_done();

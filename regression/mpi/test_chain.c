@@ -35,7 +35,7 @@ static void begin(int i)
     pt_transfer_t t = {.kind = PT_REDUCE_SCATTER, .comm = ranks.world};
     int64_t first = (int64_t)ranks.rank * BLOCK;
 
-    t.send = c->whole = put(i), c->copy = put(i), t.wire = PT_F32;
+    t.send = c->whole = put(i), c->copy = put(i), t.wire_dtype = PT_F32;
     t.recv = pt_tensor_slice(c->whole, 0, first, BLOCK);
     MUST(pt_comm_mark(ranks.engine, ranks.stream, &t.ready));
     MUST(pt_comm_begin(&t, &c->sum));
@@ -120,7 +120,7 @@ static void test_refusals(void)
 
     refused((pt_transfer_t){.after_count = 1}, "never begun");
     refused((pt_transfer_t){.after_count = PT_AFTER + 1}, "too many");
-    MUST(pt_engine_create(ranks.wire, &options, &other));
+    MUST(pt_engine_create(ranks.transport, &options, &other));
     t.comm = pt_engine_world(other);
     t.send = pt_tensor_1d(&out, PT_I64, PT_MEMORY_HOST, 1);
     MUST(pt_comm_begin(&t, &send));

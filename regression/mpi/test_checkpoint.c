@@ -397,7 +397,7 @@ int main(int argc, char **argv)
 {
     MPI_Comm comm = MPI_COMM_WORLD;
     pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     int rank, size, status;
 
@@ -405,8 +405,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     pt_log_set_rank(rank, size, "");
-    if (pt_wire_open_mpi(&comm, &wire) != PT_OK ||
-        pt_engine_create(wire, &options, &engine) != PT_OK)
+    if (pt_transport_open_mpi(&comm, &transport) != PT_OK ||
+        pt_engine_create(transport, &options, &engine) != PT_OK)
         return 1;
     world = pt_engine_world(engine);
     tap_mpi(rank, sum_over_ranks, NULL);
@@ -419,7 +419,7 @@ int main(int argc, char **argv)
     test_directory();
     status = tap_done();
     pt_engine_destroy(engine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     MPI_Finalize();
     return status;
 }

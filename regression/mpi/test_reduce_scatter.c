@@ -13,7 +13,7 @@ static double drawn[MOST_RANKS * MOST], wanted[MOST_RANKS * MOST];
 
 typedef struct variant {
     const char *name;
-    pt_dtype_t send, wire, recv;
+    pt_dtype_t send, wire_dtype, recv;
     bool accumulate, inside; /* inside: recv is this rank's block of send */
 } variant_t;
 
@@ -80,7 +80,7 @@ static void expect(const variant_t *v, int64_t first, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         double sum = 0;
         for (int r = 0; r < ranks.size; r++) {
-            double x = as(v->wire, value(r, first + i, v->send));
+            double x = as(v->wire_dtype, value(r, first + i, v->send));
             sum = as(sum_type, r == 0 ? x : sum + x);
         }
         if (v->accumulate)
@@ -116,7 +116,7 @@ static bool sum(const variant_t *v, int64_t count, int64_t grain)
     pt_transfer_t t = {.kind = grain ? PT_REDUCE_SCATTER : PT_ALL_REDUCE,
                        .comm = ranks.world,
                        .granularity = grain,
-                       .wire = v->wire,
+                       .wire_dtype = v->wire_dtype,
                        .accumulate = v->accumulate};
     pt_request_t *request;
     static double got[MOST_RANKS * MOST];
@@ -144,7 +144,7 @@ static bool sum(const variant_t *v, int64_t count, int64_t grain)
 /* Elements of a block around whole pieces. */
 static bool all_sizes(const variant_t *v)
 {
-    int64_t piece = PEER / (int64_t)pt_dtype_size(v->wire);
+    int64_t piece = PEER / (int64_t)pt_dtype_size(v->wire_dtype);
     const int64_t sizes[] = {0,     1,         37,        piece - 1,
                              piece, piece + 1, 3 * piece, 2 * piece + 5};
     const int64_t grains[] = {1, 24, 1024};
@@ -220,7 +220,7 @@ static void test_refusals(void)
 {
     pt_transfer_t t = {.kind = PT_REDUCE_SCATTER,
                        .comm = ranks.world,
-                       .wire = PT_F32,
+                       .wire_dtype = PT_F32,
                        .granularity = 1};
     pt_tensor_t device = ranks_put(PT_MEMORY_DEVICE, PT_F32, 2 * ranks.size + 1, drawn);
 
@@ -231,7 +231,7 @@ static void test_refusals(void)
     refused(t, "recv must have 2 elements");
     t.recv = pt_tensor_slice(device, 0, 2 * ranks.rank + 1, 2);
     refused(t, "overlap");
-    t.recv.data = NULL, t.wire = PT_F64;
+    t.recv.data = NULL, t.wire_dtype = PT_F64;
     refused(t, "send's or narrower");
     ranks_get(&device, NULL);
 }

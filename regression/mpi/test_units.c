@@ -104,7 +104,7 @@ static float sum_of(int bucket, int64_t i)
 /* What a backward pass does; gradients appear by themselves. */
 static bool step(void)
 {
-    const pt_ledger_t *ledger = pt_engine_ledger(ranks.engine);
+    const pt_traffic_t *traffic = pt_engine_traffic(ranks.engine);
     int64_t waits;
     bool ok = true;
 
@@ -115,14 +115,14 @@ static bool step(void)
             numbers[i] = value(ranks.rank, b, i);
         copy(grads, numbers, false);
     }
-    waits = ledger->waits;
+    waits = traffic->waits;
     for (int u = rig.table.units - 1; u >= 0; u--) {
         MUST(pt_units_grad_need(rig.units, u, ranks.stream));
         MUST(pt_units_grad_done(rig.units, u, true, ranks.stream));
         for (int poll = 0; poll < ranks.rank; poll++)
             MUST(pt_comm_progress(ranks.engine));
     }
-    ok = ledger->waits == waits;
+    ok = traffic->waits == waits;
     MUST(pt_units_finish(rig.units, ranks.stream));
     for (int b = 0; b < pt_units_buckets(rig.units); b++)
         ok = holds(pt_bucket_grads(rig.units, b), sum_of, b) && ok;

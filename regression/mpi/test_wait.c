@@ -94,13 +94,13 @@ static void pokes(void)
 /* The others wait 0.2 s for rank 0: on shared cores they must not burn it. */
 static void long_wait(void)
 {
-    double cpu = cpu_sec(), before = pt_engine_ledger(ranks.engine)->wait_sec, waited;
+    double cpu = cpu_sec(), before = pt_engine_traffic(ranks.engine)->wait_sec, waited;
 
     if (ranks.rank == 0)
         nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
     MUST(pt_comm_barrier(ranks.world));
     cpu = cpu_sec() - cpu;
-    waited = pt_engine_ledger(ranks.engine)->wait_sec - before;
+    waited = pt_engine_traffic(ranks.engine)->wait_sec - before;
     tap_all(ranks.rank == 0 || cpu < 0.1, "a wait of 0.2 s costs %.3f s of CPU here",
             cpu);
     tap_all(ranks.rank == 0 || (waited > 0.1 && waited < 5), "and is booked");
@@ -117,15 +117,15 @@ static void sum_in_wait(void)
     pt_request_t *request;
 
     t.send = ranks_put(PT_MEMORY_DEVICE, PT_F32, count, numbers);
-    t.wire = PT_F32;
+    t.wire_dtype = PT_F32;
     t.recv = ranks_put(PT_MEMORY_DEVICE, PT_F32, n, numbers);
     MUST(pt_comm_mark(ranks.engine, ranks.stream, &t.ready));
     MUST(pt_comm_begin(&t, &request));
-    double waited = pt_engine_ledger(ranks.engine)->wait_sec, op = sum->sec;
+    double waited = pt_engine_traffic(ranks.engine)->wait_sec, op = sum->sec;
     double took = pt_clock_sec();
     MUST(pt_comm_end(&request, ranks.stream));
     took = pt_clock_sec() - took;
-    waited = pt_engine_ledger(ranks.engine)->wait_sec - waited;
+    waited = pt_engine_traffic(ranks.engine)->wait_sec - waited;
     op = sum->sec - op;
     tap_all(waited >= 0 && waited + op <= took,
             "waited %.0f us and summed %.0f us of %.0f us", 1e6 * waited, 1e6 * op,

@@ -80,7 +80,7 @@ static long double activation_slope(pt_activation_t kind, long double x)
 }
 
 /* Values from -12 to 12 in the first columns, random ones after. */
-static void spread(ot_t *t, ot_tensor_t *x)
+static void placement(ot_t *t, ot_tensor_t *x)
 {
     int64_t count = pt_tensor_count(&x->x);
     for (int64_t e = 0; e < count; e += 2)
@@ -121,7 +121,7 @@ static void test_activation_fwd(ot_t *t)
             int64_t n = 4, f = sizes[s], wide = kind ? 2 * f : f;
             ot_tensor_t *x = OT_NEW(t, t->type, OT_RANDOM, n, wide);
             ot_tensor_t *y = OT_NEW(t, t->type, OT_POISON, n, f);
-            spread(t, x);
+            placement(t, x);
             pt_op_activation_fwd_t args = {x->x, y->x, (pt_activation_t)kind, {0}};
             OT_RUN(t, pt_op_activation_fwd(t->device, t->stream, &args));
             ot_pull(t, y);
@@ -163,7 +163,7 @@ static void test_activation_bwd(ot_t *t)
             ot_tensor_t *y = OT_NEW(t, t->type, OT_POISON, n, f);
             ot_tensor_t *dy = OT_NEW(t, t->type, OT_RANDOM, n, f);
             ot_tensor_t *dx = OT_NEW(t, t->type, OT_POISON, n, wide);
-            spread(t, x);
+            placement(t, x);
             pt_op_activation_fwd_t forward = {x->x, y->x, (pt_activation_t)kind, {0}};
             pt_op_activation_bwd_t args = {dy->x, x->x, dx->x, (pt_activation_t)kind};
             OT_RUN(t, pt_op_activation_bwd(t->device, t->stream, &args));

@@ -16,7 +16,7 @@
 
 /* What does not depend on the model. */
 typedef struct rig_world {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_machine_t machine;
 } rig_world_t;
 
@@ -61,7 +61,7 @@ __attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 
     snprintf(options.device, sizeof options.device, "%s", backend ? backend : "cpu");
     snprintf(options.isa, sizeof options.isa, "%s", isa ? isa : "auto");
-    return pt_machine_open(world->wire, &options, &world->machine);
+    return pt_machine_open(world->transport, &options, &world->machine);
 }
 
 /* The main of a test: `test` in a world, between set-up and the verdict. */
@@ -72,13 +72,14 @@ __attribute__((unused)) static int rig_main(int *argc, char ***argv,
     MPI_Comm comm = MPI_COMM_WORLD;
 
     MPI_Init(argc, argv);
-    if (pt_wire_open_mpi(&comm, &world.wire) != PT_OK || rig_open(&world) != PT_OK) {
+    if (pt_transport_open_mpi(&comm, &world.transport) != PT_OK ||
+        rig_open(&world) != PT_OK) {
         tap_ok(0, "set-up: %s", pt_error_last()->text);
         return 1;
     }
     test(&world);
     pt_machine_close(&world.machine);
-    pt_wire_close(world.wire);
+    pt_transport_close(world.transport);
     int failed = tap_done();
     MPI_Finalize();
     return failed;

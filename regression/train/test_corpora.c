@@ -39,7 +39,7 @@ static void write_files(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void losses(pt_wire_t *wire, const char *more, double loss[4])
+static void losses(pt_transport_t *transport, const char *more, double loss[4])
 {
     pt_config_t *config =
         tt_config(MODEL "data.validation=a=tail.txt,b=tail.txt,c=corpus.txt "
@@ -48,7 +48,7 @@ static void losses(pt_wire_t *wire, const char *more, double loss[4])
     pt_trainer_t trainer;
     bool stopped;
 
-    MUST(pt_trainer_create(config, wire, &trainer));
+    MUST(pt_trainer_create(config, transport, &trainer));
     for (int which = 0; which < 4; which++)
         MUST(pt_train_evaluate(&trainer, which, NULL, NULL, &loss[which], &stopped));
     pt_trainer_destroy(&trainer);
@@ -59,7 +59,7 @@ static void test_losses(const char *more)
 {
     double all[4], alone[4];
 
-    losses(tt.wire, more, all);
+    losses(tt.transport, more, all);
     losses(tt.serial, more, alone);
     tap_all(all[1] == all[0], "%s: the same text, the same bits: %.17g", more, all[1]);
     tap_all(all[2] != all[0] && all[3] != all[0] && isfinite(all[2]),
@@ -72,8 +72,8 @@ static void test_few(void)
 {
     double all[4], few[4];
 
-    losses(tt.wire, "", all);
-    losses(tt.wire, "run.eval_sequences=5", few);
+    losses(tt.transport, "", all);
+    losses(tt.transport, "run.eval_sequences=5", few);
     tap_all(few[0] == few[1] && few[0] != all[0], "run.eval_sequences goes for each");
 }
 
@@ -92,7 +92,7 @@ static void test_stop(void)
     double loss[2];
     bool stopped[2];
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     for (int i = 0; i < 2; i++)
         MUST(pt_train_evaluate(&trainer, i, always, NULL, &loss[i], &stopped[i]));
     tap_all(!stopped[0] && isfinite(loss[0]), "a step was asked just before");
@@ -126,7 +126,7 @@ static void test_unreadable(void)
     bool stopped;
     double loss;
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     int64_t passes = trainer.session.device->counts[PT_OP_embed_fwd].calls;
     if (tt.rank == tt.size - 1)
         lose_file("tail.txt");
@@ -153,10 +153,10 @@ static void test_run(void)
     int seen = 0;
     bool right = true;
 
-    MUST(tt_run(config, tt.wire, &with));
+    MUST(tt_run(config, tt.transport, &with));
     pt_free(config);
     config = tt_config(MODEL, "run.dir=without");
-    MUST(tt_run(config, tt.wire, &without));
+    MUST(tt_run(config, tt.transport, &without));
     pt_free(config);
     tap_all(with.digest == without.digest &&
                 with.validation_loss == without.validation_loss,
@@ -196,7 +196,7 @@ static void test_none(void)
         TT_LLAMA "run.dir=none data.split=1,0 run.eval_every=3 data.path=corpus.txt ",
         "data.validation=x=tail.txt");
 
-    MUST(tt_run(config, tt.wire, &result));
+    MUST(tt_run(config, tt.transport, &result));
     tap_all(isnan(result.validation_loss), "no validation split");
     json_t *summary =
         tt.rank == 0 ? json_load_file("none/summary.json", 0, NULL) : NULL;

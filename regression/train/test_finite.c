@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     tt_start(&argc, &argv);
     tt_write_corpus("corpus.txt", 5000);
     config = tt_config(TT_LLAMA, "train.precision=fp32");
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     tap_all(pt_train_check_weights(&trainer) == PT_OK, "initial weights are finite");
     for (int i = 0; i < 3; i++)
         test_weight(&trainer, i * trainer.session.table.count / 4, i % tt.size,

@@ -16,17 +16,17 @@ static void run(const char *model, const char *more, pt_train_result_t *result)
 {
     pt_config_t *config = tt_config(model, more);
 
-    MUST(tt_run(config, tt.wire, result));
+    MUST(tt_run(config, tt.transport, result));
     pt_free(config);
 }
 
 /* A trainer that begins by train.init_from of `more`. */
-static void open_from(const char *model, const char *more, pt_wire_t *wire,
+static void open_from(const char *model, const char *more, pt_transport_t *transport,
                       pt_trainer_t *trainer, pt_initial_t *initial)
 {
     pt_config_t *config = tt_config(model, more);
 
-    MUST(pt_trainer_create(config, wire, trainer));
+    MUST(pt_trainer_create(config, transport, trainer));
     MUST(pt_train_init_from(trainer, initial));
 }
 
@@ -66,7 +66,7 @@ static void test_start(const char *model, uint64_t digest)
     pt_trainer_t trainer;
     pt_initial_t initial;
 
-    open_from(model, FROM, tt.wire, &trainer, &initial);
+    open_from(model, FROM, tt.transport, &trainer, &initial);
     tap_all(initial.digest == digest && initial.step == 6 &&
                 strcmp(initial.path, SOURCE) == 0,
             "the weights are those of the file");
@@ -85,16 +85,16 @@ static void test_layouts(const char *model)
     pt_initial_t initial;
     double apart = 0;
 
-    open_from(model, FROM, tt.wire, &trainer, &initial);
+    open_from(model, FROM, tt.transport, &trainer, &initial);
     tt_steps(&trainer, STEPS, &all);
     close_from(&trainer);
-    open_from(model, FROM, tt.wire, &trainer, &initial);
+    open_from(model, FROM, tt.transport, &trainer, &initial);
     tt_steps(&trainer, STEPS, &again);
     close_from(&trainer);
     open_from(model, FROM, tt.serial, &trainer, &initial);
     tt_steps(&trainer, STEPS, &alone);
     pt_config_t *config = tt_config(model, "");
-    drawn = tt_train(config, tt.wire, STEPS);
+    drawn = tt_train(config, tt.transport, STEPS);
     close_from(&trainer);
     pt_free(config);
     for (int i = 0; i < STEPS; i++)
@@ -141,14 +141,14 @@ static void test_precision(const char *model, uint64_t digest)
     pt_initial_t initial;
     uint64_t written;
 
-    open_from(model, FROM "train.precision=fp64", tt.wire, &trainer, &initial);
+    open_from(model, FROM "train.precision=fp64", tt.transport, &trainer, &initial);
     tap_all(initial.digest != digest, "in double precision they have another digest");
     MUST(pt_train_save(&trainer, "double.h5", NULL, 0, &written));
     close_from(&trainer);
-    open_from(model, "train.init_from=double.h5", tt.wire, &trainer, &initial);
+    open_from(model, "train.init_from=double.h5", tt.transport, &trainer, &initial);
     tap_all(initial.digest == digest, "and back in single precision the first one");
     close_from(&trainer);
-    open_from(model, FROM "train.precision=bf16", tt.wire, &trainer, &initial);
+    open_from(model, FROM "train.precision=bf16", tt.transport, &trainer, &initial);
     tap_all(initial.digest == digest, "master weights of bf16 are those of the file");
     close_from(&trainer);
 }
@@ -162,12 +162,12 @@ static void test_rounding(const char *model)
     uint64_t written;
     int64_t count, wrong = 0, changed = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, &exact));
+    MUST(pt_trainer_create(config, tt.transport, &exact));
     tt_record_t record = {0};
     tt_steps(&exact, 2, &record);
     MUST(pt_train_save(&exact, "exact.h5", NULL, 0, &written));
     double *from = tt_values(&exact, false, &count);
-    open_from(model, "train.init_from=exact.h5", tt.wire, &rounded, &initial);
+    open_from(model, "train.init_from=exact.h5", tt.transport, &rounded, &initial);
     double *to = tt_values(&rounded, false, &count);
     for (int64_t i = 0; i < count; i++) {
         wrong += to[i] != (double)(float)from[i];
@@ -186,7 +186,7 @@ static void test_weights_only(const char *model)
     pt_trainer_t trainer;
     pt_initial_t initial, whole;
 
-    open_from(model, "train.init_from=double.h5", tt.wire, &trainer, &whole);
+    open_from(model, "train.init_from=double.h5", tt.transport, &trainer, &whole);
     close_from(&trainer);
     if (tt.rank == 0) {
         hid_t file = H5Fopen("double.h5", H5F_ACC_RDWR, H5P_DEFAULT);
@@ -194,7 +194,7 @@ static void test_weights_only(const char *model)
             MPI_Abort(MPI_COMM_WORLD, 1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    open_from(model, "train.init_from=double.h5", tt.wire, &trainer, &initial);
+    open_from(model, "train.init_from=double.h5", tt.transport, &trainer, &initial);
     tap_all(initial.digest == whole.digest, "a file without moments will do");
     close_from(&trainer);
 }
@@ -223,12 +223,12 @@ static void test_directory(const char *model)
         char more[64];
 
         snprintf(more, sizeof more, "train.init_from=%s", names[i]);
-        open_from(model, more, tt.wire, &trainer, &initial);
+        open_from(model, more, tt.transport, &trainer, &initial);
         tap_all(initial.step == 6, "%s: its newest checkpoint", names[i]);
         close_from(&trainer);
     }
     damage(SOURCE);
-    open_from(model, "train.init_from=source", tt.wire, &trainer, &initial);
+    open_from(model, "train.init_from=source", tt.transport, &trainer, &initial);
     tap_all(initial.step == 4, "a damaged one is skipped");
     close_from(&trainer);
 }
@@ -239,7 +239,7 @@ static void fails(const char *model, const char *more, pt_status_t expected,
     pt_config_t *config = tt_config(model, more);
     int64_t live = pt_alloc_live_bytes();
     pt_train_result_t result;
-    pt_status_t status = tt_run(config, tt.wire, &result);
+    pt_status_t status = tt_run(config, tt.transport, &result);
 
     tap_all(status == expected && pt_error_last()->scope == PT_SCOPE_COMMON &&
                 strstr(pt_error_last()->text, has) && pt_alloc_live_bytes() == live,

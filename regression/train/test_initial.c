@@ -9,11 +9,11 @@ static void test_ranks(const char *name, const char *settings)
 {
     pt_config_t *config = tt_config(settings, "");
     tt_record_t alone = tt_train(config, tt.serial, 0);
-    tt_record_t together = tt_train(config, tt.wire, 0);
+    tt_record_t together = tt_train(config, tt.transport, 0);
     pt_config_t *merged = tt_config(settings, "parallel.unit_mib=1");
-    tt_record_t other = tt_train(merged, tt.wire, 0);
+    tt_record_t other = tt_train(merged, tt.transport, 0);
     pt_config_t *seeded = tt_config(settings, "train.seed=7");
-    tt_record_t another = tt_train(seeded, tt.wire, 0);
+    tt_record_t another = tt_train(seeded, tt.transport, 0);
 
     tap_all(alone.digest == together.digest && alone.digest == other.digest,
             "%s: initial weights of %d ranks and of one", name, tt.size);
@@ -76,7 +76,7 @@ static void test_elements(void)
     double *values;
     int64_t count;
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     values = tt_values(&trainer, false, &count);
     for (size_t i = 0; i < sizeof llama / sizeof llama[0]; i++)
         tap_all(is_as_drawn(&trainer, values, &llama[i]), "%s is as drawn",
@@ -124,7 +124,7 @@ static void test_precisions(const char *name, const char *settings)
     static const char *const precisions[] = {"train.precision=bf16",
                                              "train.precision=fp16"};
     pt_config_t *single = tt_config(settings, "train.precision=fp32");
-    tt_record_t whole = tt_train(single, tt.wire, 0);
+    tt_record_t whole = tt_train(single, tt.transport, 0);
 
     for (int i = 0; i < 2; i++) {
         pt_config_t *config = tt_config(settings, precisions[i]);
@@ -132,7 +132,7 @@ static void test_precisions(const char *name, const char *settings)
         tt_record_t record = {0};
         double worst = 0;
 
-        MUST(pt_trainer_create(config, tt.wire, &t));
+        MUST(pt_trainer_create(config, tt.transport, &t));
         tt_steps(&t, 0, &record);
         tap_all(record.digest == whole.digest, "%s, %s: master weights as in fp32",
                 name, precisions[i]);

@@ -29,11 +29,12 @@ static void run_free(run_t *run)
     pt_free(run->weight);
 }
 
-static run_t train(const pt_config_t *config, pt_wire_t *wire, pt_trainer_t *trainer)
+static run_t train(const pt_config_t *config, pt_transport_t *transport,
+                   pt_trainer_t *trainer)
 {
     run_t run = {.record = {.steps = 0}};
 
-    MUST(pt_trainer_create(config, wire, trainer));
+    MUST(pt_trainer_create(config, transport, trainer));
     tt_steps(trainer, 1, &run.record);
     run.gradient = tt_values(trainer, true, &run.count);
     tt_steps(trainer, STEPS - 1, &run.record);
@@ -104,7 +105,7 @@ static void test_batch(const char *name, const char *model, int batch, int fp32)
 
         snprintf(more, sizeof more, "train.micro_batch=%d", micro);
         other = tt_config(base, more);
-        run = train(other, tt.wire, &together);
+        run = train(other, tt.transport, &together);
         e = errors(&run, &reference, &alone, fp32);
         counted = memcmp(run.record.valid, reference.record.valid,
                          sizeof run.record.valid) == 0;
@@ -181,7 +182,7 @@ static double loss_beside(const pt_config_t *config, int param, int64_t index, d
     pt_step_result_t step;
     double value;
 
-    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(config, tt.transport, &t));
     pt_tensor_t weight = pt_units_weight(t.session.units, param);
     pt_tensor_t flat = pt_tensor_1d(weight.data, weight.dtype, weight.memory,
                                     pt_tensor_count(&weight));
@@ -206,7 +207,7 @@ static void test_slope(const char *name, const char *model)
     double *gradient, worst = 0;
     int64_t count, at = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(config, tt.transport, &t));
     MUST(pt_train_step(&t, NULL, NULL, &step));
     gradient = tt_values(&t, true, &count);
     for (int p = 0; p < t.session.table.count; p++) {
@@ -236,13 +237,13 @@ typedef struct trail {
     int64_t count;
 } trail_t;
 
-static trail_t follow(const pt_config_t *config, pt_wire_t *wire)
+static trail_t follow(const pt_config_t *config, pt_transport_t *transport)
 {
     trail_t trail = {.count = 0};
     tt_record_t record = {.steps = 0};
     pt_trainer_t t;
 
-    MUST(pt_trainer_create(config, wire, &t));
+    MUST(pt_trainer_create(config, transport, &t));
     for (int i = 0; i < STEPS; i++) {
         tt_steps(&t, 1, &record);
         trail.gradient[i] = tt_values(&t, true, &trail.count);
@@ -288,7 +289,7 @@ static void test_narrow(const char *name, const char *model, const char *types)
     for (int micro = 1; micro <= 4; micro *= 2) {
         snprintf(more, sizeof more, "train.micro_batch=%d", micro);
         pt_config_t *other = tt_config(base, more);
-        trail_t together = follow(other, tt.wire);
+        trail_t together = follow(other, tt.transport);
         double w = rms_apart(together.weight, alone.weight, fp32.count) / weight;
         double g = rms_apart(together.gradient, alone.gradient, fp32.count) / gradient;
 

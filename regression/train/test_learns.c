@@ -32,7 +32,7 @@ static void test_learns(const char *name, const char *model)
     double first, validation;
     bool stopped;
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     MUST(pt_train_step(&trainer, NULL, NULL, &step));
     first = step.loss;
     for (int i = 1; i < STEPS; i++)
@@ -62,7 +62,7 @@ static double late_loss(const char *types, int seed)
              "train.sequence=32 train.micro_batch=4 train.seed=%d %s",
              source ? source : ".", RUN, seed, types);
     pt_config_t *config = tt_config(TT_LLAMA, more);
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     for (int i = 0; i < RUN; i++) {
         MUST(pt_train_step(&trainer, NULL, NULL, &step));
         sum += i >= RUN - LATE ? step.loss : 0;

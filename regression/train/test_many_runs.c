@@ -11,7 +11,7 @@ static bool equal(const pt_train_result_t *a, const pt_train_result_t *b)
     return a->step == b->step && a->digest == b->digest &&
            memcmp(&a->loss, &b->loss, sizeof a->loss) == 0 &&
            memcmp(&a->validation_loss, &b->validation_loss, sizeof(double)) == 0 &&
-           memcmp(a->ledger.rows, b->ledger.rows, sizeof a->ledger.rows) == 0 &&
+           memcmp(a->traffic.rows, b->traffic.rows, sizeof a->traffic.rows) == 0 &&
            memcmp(a->peak_bytes, b->peak_bytes, sizeof a->peak_bytes) == 0;
 }
 
@@ -22,7 +22,7 @@ static pt_train_result_t run(const char *model, const char *directory)
 
     snprintf(more, sizeof more, "run.dir=%s checkpoint.every=2", directory);
     pt_config_t *config = tt_config(model, more);
-    MUST(tt_run(config, tt.wire, &result));
+    MUST(tt_run(config, tt.transport, &result));
     pt_free(config);
     return result;
 }
@@ -46,9 +46,9 @@ static void test_side_by_side(void)
     tt_record_t alone[2], both[2] = {{.steps = 0}};
 
     for (int i = 0; i < 2; i++)
-        alone[i] = tt_train(config[i], tt.wire, STEPS);
+        alone[i] = tt_train(config[i], tt.transport, STEPS);
     for (int i = 0; i < 2; i++)
-        MUST(pt_trainer_create(config[i], tt.wire, &trainer[i]));
+        MUST(pt_trainer_create(config[i], tt.transport, &trainer[i]));
     for (int step = 0; step < STEPS; step++)
         for (int i = 0; i < 2; i++)
             tt_steps(&trainer[i], 1, &both[i]);
@@ -64,12 +64,12 @@ static void test_many(void)
 {
     int count = strcmp(tt.backend, "shadow") == 0 ? TRAINERS_SHADOW : TRAINERS;
     pt_config_t *config = tt_config(TT_LLAMA, "model.layers=1 train.global_batch=1");
-    tt_record_t first = tt_train(config, tt.wire, 1), next;
+    tt_record_t first = tt_train(config, tt.transport, 1), next;
     int64_t live = pt_alloc_live_bytes();
     bool same = true;
 
     for (int i = 1; i < count; i++) {
-        next = tt_train(config, tt.wire, 1);
+        next = tt_train(config, tt.transport, 1);
         same = same && tt_same(&first, &next);
     }
     tap_all(same, "%d trainers one after the other", count);
@@ -88,7 +88,7 @@ static void test_failures(void)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         pt_config_t *config = tt_config(TT_LLAMA, bad[i]);
         int64_t live = pt_alloc_live_bytes();
-        pt_status_t status = pt_trainer_create(config, tt.wire, &trainer);
+        pt_status_t status = pt_trainer_create(config, tt.transport, &trainer);
 
         tap_all(status == PT_CONFIG && pt_error_last()->scope == PT_SCOPE_COMMON &&
                     !pt_error_is_fatal() && pt_alloc_live_bytes() == live,

@@ -29,7 +29,7 @@ static void write_mask(const char *path, int kind)
 }
 
 /* One step from the initial weights; nothing masked when path is "". */
-static pt_step_result_t first_step(const char *path, pt_wire_t *wire)
+static pt_step_result_t first_step(const char *path, pt_transport_t *transport)
 {
     char more[64];
     pt_trainer_t trainer;
@@ -37,7 +37,7 @@ static pt_step_result_t first_step(const char *path, pt_wire_t *wire)
 
     snprintf(more, sizeof more, "data.mask=%s", path);
     pt_config_t *config = tt_config(MODEL, more);
-    MUST(pt_trainer_create(config, wire, &trainer));
+    MUST(pt_trainer_create(config, transport, &trainer));
     MUST(pt_train_step(&trainer, NULL, NULL, &result));
     pt_trainer_destroy(&trainer);
     pt_free(config);
@@ -47,8 +47,10 @@ static pt_step_result_t first_step(const char *path, pt_wire_t *wire)
 /* The labels of a mask and those of its opposite are all labels. */
 static void test_sums(void)
 {
-    pt_step_result_t all = first_step("", tt.wire), same = first_step("3", tt.wire);
-    pt_step_result_t one = first_step("0", tt.wire), other = first_step("1", tt.wire);
+    pt_step_result_t all = first_step("", tt.transport),
+                     same = first_step("3", tt.transport);
+    pt_step_result_t one = first_step("0", tt.transport),
+                     other = first_step("1", tt.transport);
     double sum =
         one.loss * (double)one.valid_tokens + other.loss * (double)other.valid_tokens;
     double whole = all.loss * (double)all.valid_tokens;
@@ -73,7 +75,7 @@ static void test_count(void)
     bool same = true;
 
     write_mask("0", 0);
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     for (int step = 0; step < STEPS; step++) {
         int64_t expected = 0;
 
@@ -100,7 +102,7 @@ static void test_none(void)
     pt_step_result_t result;
     int64_t count, at = 0, wrong = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     double *before = tt_values(&trainer, false, &count);
     MUST(pt_train_step(&trainer, NULL, NULL, &result));
     double *after = tt_values(&trainer, false, &count);
@@ -127,7 +129,7 @@ static void test_layouts(const char *more)
 {
     pt_config_t *config = tt_config(MODEL, more);
     tt_record_t alone = tt_train(config, tt.serial, STEPS);
-    tt_record_t all = tt_train(config, tt.wire, STEPS);
+    tt_record_t all = tt_train(config, tt.transport, STEPS);
     double apart = 0;
 
     for (int i = 0; i < STEPS; i++)
@@ -141,7 +143,7 @@ static void test_layouts(const char *more)
 static pt_status_t run(const char *more, pt_train_result_t *result)
 {
     pt_config_t *config = tt_config(MODEL, more);
-    pt_status_t status = tt_run(config, tt.wire, result);
+    pt_status_t status = tt_run(config, tt.transport, result);
 
     pt_free(config);
     return status;

@@ -138,7 +138,7 @@ static void test_adamw(const char *name, const char *model)
     state_t s;
     double worst = 0, shrunk = 0;
 
-    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(config, tt.transport, &t));
     s.weight = tt_values(&t, false, &s.count);
     MUST(PT_NEW("moment", s.count, &s.first));
     MUST(PT_NEW("moment", s.count, &s.second));

@@ -120,7 +120,7 @@ static void launch(const char *settings, outcome_t *out)
 
     snprintf(more, sizeof more, "run.dir=run%d %s", runs++, settings);
     config = tt_config(MODEL, more);
-    status = tt_run(config, tt.wire, &out->result);
+    status = tt_run(config, tt.transport, &out->result);
     if (status != PT_STOPPED)
         MUST(status);
     out->good = tt.rank != 0 || tt_metrics(config->run.dir, &out->steps);
@@ -198,7 +198,7 @@ static void test_mixes(const char *name, const char *model)
     static const char *const recompute[] = {"none", "selective", "full", "every:2"};
     static const char *const schedule[] = {"1f1b", "gpipe"};
     pt_config_t *config = tt_config(model, "");
-    tt_record_t base = tt_train(config, tt.wire, STEPS), other;
+    tt_record_t base = tt_train(config, tt.transport, STEPS), other;
     int mixes = strcmp(tt.backend, "shadow") == 0 ? MIXES_SHADOW : MIXES;
     bool same = true;
     char mix[256];
@@ -213,7 +213,7 @@ static void test_mixes(const char *name, const char *model)
                  recompute[draw % 4], schedule[draw >> 8 & 1], (int)(draw >> 16 & 1),
                  draw >> 24 & 1 ? "true" : "false", (int)(draw >> 32 & 3) + 1);
         config = tt_config(model, mix);
-        other = tt_train(config, tt.wire, STEPS);
+        other = tt_train(config, tt.transport, STEPS);
         if (!tt_same(&base, &other))
             tap_note("%s differs: %s", name, mix);
         same = same && tt_same(&base, &other);
@@ -225,19 +225,19 @@ static void test_mixes(const char *name, const char *model)
 static void test_placement(const char *model)
 {
     pt_config_t *config = tt_config(model, "");
-    tt_record_t base = tt_train(config, tt.wire, STEPS), other;
+    tt_record_t base = tt_train(config, tt.transport, STEPS), other;
     bool same = true;
 
     for (int way = 0; way < 2; way++) {
         MPI_Comm comm;
-        pt_wire_t *wire;
+        pt_transport_t *transport;
         int key = way == 0 ? tt.size - tt.rank : (tt.rank + 1) % tt.size;
 
         MPI_Comm_split(MPI_COMM_WORLD, 0, key, &comm);
-        MUST(pt_wire_open_mpi(&comm, &wire));
-        other = tt_train(config, wire, STEPS);
+        MUST(pt_transport_open_mpi(&comm, &transport));
+        other = tt_train(config, transport, STEPS);
         same = same && tt_same(&base, &other);
-        pt_wire_close(wire);
+        pt_transport_close(transport);
         MPI_Comm_free(&comm);
     }
     tap_all(same, "processes numbered backwards and in a ring");
@@ -249,7 +249,8 @@ static void test_devices(const char *model)
 {
     pt_config_t *config = tt_config(model, ""),
                 *cpu = tt_config(model, "run.device=cpu");
-    tt_record_t a = tt_train(config, tt.wire, STEPS), b = tt_train(cpu, tt.wire, STEPS);
+    tt_record_t a = tt_train(config, tt.transport, STEPS),
+                b = tt_train(cpu, tt.transport, STEPS);
 
     tap_all(tt_same(&a, &b), "%s as cpu", tt.backend);
     pt_free(config);

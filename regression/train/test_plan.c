@@ -8,16 +8,16 @@
 
 enum { STEPS = 3 };
 
-static bool same_rows(const pt_ledger_t *run, const pt_ledger_t *setup,
-                      const pt_ledger_t *step, int steps)
+static bool same_rows(const pt_traffic_t *run, const pt_traffic_t *setup,
+                      const pt_traffic_t *step, int steps)
 {
     bool same = true;
 
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
-            const pt_ledger_row_t *is = &run->rows[axis][kind];
-            const pt_ledger_row_t *a = &setup->rows[axis][kind];
-            const pt_ledger_row_t *b = &step->rows[axis][kind];
+            const pt_traffic_row_t *is = &run->rows[axis][kind];
+            const pt_traffic_row_t *a = &setup->rows[axis][kind];
+            const pt_traffic_row_t *b = &step->rows[axis][kind];
             bool equal = is->calls == a->calls + steps * b->calls &&
                          is->messages == a->messages + steps * b->messages &&
                          is->bytes_sent == a->bytes_sent + steps * b->bytes_sent;
@@ -76,13 +76,13 @@ static bool same_bytes(const pt_trainer_t *t, const pt_plan_t *plan)
 typedef struct measured {
     pt_trainer_t trainer;
     pt_op_count_t before[PT_OP_COUNT];
-    pt_ledger_t setup;
+    pt_traffic_t setup;
 } measured_t;
 
 static void measure(const pt_config_t *config, measured_t *m)
 {
-    MUST(pt_trainer_create(config, tt.wire, &m->trainer));
-    m->setup = *pt_engine_ledger(m->trainer.session.engine);
+    MUST(pt_trainer_create(config, tt.transport, &m->trainer));
+    m->setup = *pt_engine_traffic(m->trainer.session.engine);
     memcpy(m->before, m->trainer.session.device->counts, sizeof m->before);
     for (int i = 0; i < STEPS; i++) {
         pt_step_result_t step;
@@ -100,7 +100,7 @@ static void test_plan(const char *name, const char *settings)
     MUST(pt_train_plan(config, tt.rank, tt.size, NULL, &plan));
     measure(config, &m);
     tap_all(same_bytes(&m.trainer, &plan), "%s: memory", name);
-    tap_all(same_rows(pt_engine_ledger(m.trainer.session.engine), &plan.setup,
+    tap_all(same_rows(pt_engine_traffic(m.trainer.session.engine), &plan.setup,
                       &plan.step, STEPS),
             "%s: traffic", name);
     tap_all(same_ops(m.trainer.session.device->counts, m.before, plan.step_ops),
@@ -127,7 +127,7 @@ static void test_by_hand(void)
     pt_config_t *config = tt_config(TT_LLAMA, "model.layers=1 train.precision=fp32");
     pt_plan_t plan;
     int64_t unit[3] = {256 * 32, 0, 1024 + 256 * 32}, sum = 0, own = 0;
-    const pt_ledger_row_t *rows = plan.step.rows[PT_AXIS_DATA];
+    const pt_traffic_row_t *rows = plan.step.rows[PT_AXIS_DATA];
 
     for (int i = 0; i < 6; i++)
         unit[1] += (layer[i] + 1023) / 1024 * 1024;
@@ -154,7 +154,7 @@ static void test_bytes_a_parameter(void)
 {
     static const struct {
         const char *settings;
-        int parameter, wire;
+        int parameter, wire_bytes;
     } kinds[] = {
         {"train.precision=bf16", 18, 4},
         {"train.precision=bf16 parallel.reduce_dtype=bf16", 18, 2},
@@ -182,8 +182,8 @@ static void test_bytes_a_parameter(void)
         tap_all(state == plan.parameters * kinds[i].parameter,
                 "%s: %d bytes a parameter", kinds[i].settings, kinds[i].parameter);
         MPI_Allreduce(&is, &all, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
-        tap_all(all == plan.parameters * kinds[i].wire * (tt.size - 1),
-                "%s: %d bytes a gradient sent", kinds[i].settings, kinds[i].wire);
+        tap_all(all == plan.parameters * kinds[i].wire_bytes * (tt.size - 1),
+                "%s: %d bytes a gradient sent", kinds[i].settings, kinds[i].wire_bytes);
         pt_free(config);
     }
 }

@@ -55,7 +55,7 @@ static pt_train_result_t go_on(const char *model, const char *directory, int sto
     snprintf(more, sizeof more, "run.eval_every=3 run.dir=%s run.stop_step=%d",
              directory, stop);
     pt_config_t *config = tt_config(model, more);
-    status = tt_run(config, tt.wire, &result);
+    status = tt_run(config, tt.transport, &result);
     if (status != (stop ? PT_STOPPED : PT_OK))
         MUST(status == PT_OK ? PT_FAIL(PT_INTERNAL, "the run did not stop") : status);
     pt_free(config);

@@ -60,7 +60,7 @@ static void test_replica(const pt_config_t *config, int bad, int kind)
     pt_status_t status;
     uint64_t before;
 
-    MUST(pt_trainer_create(config, tt.wire, &trainer));
+    MUST(pt_trainer_create(config, tt.transport, &trainer));
     tt_steps(&trainer, 2, &record);
     before = record.digest;
     tap_all(pt_state_check_replicas(&trainer.state, trainer.step) == PT_OK,
@@ -98,7 +98,7 @@ static void test_run(void)
         tt_config(TT_LLAMA, "run.dir=checked run.replica_check_every=1");
     pt_train_result_t result;
 
-    tap_all(tt_run(config, tt.wire, &result) == PT_OK && result.step == 6,
+    tap_all(tt_run(config, tt.transport, &result) == PT_OK && result.step == 6,
             "a checked run");
     pt_free(config);
 }

@@ -50,7 +50,7 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
                 tt_record_t *record)
 {
     MPI_Comm comm;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_trainer_t trainer;
     pt_checkpoint_reader_t *reader;
     uint64_t digest;
@@ -58,8 +58,8 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
 
     MPI_Comm_split(MPI_COMM_WORLD, tt.rank < ranks, tt.rank, &comm);
     if (tt.rank < ranks) {
-        MUST(pt_wire_open_mpi(&comm, &wire));
-        MUST(pt_trainer_create(config, wire, &trainer));
+        MUST(pt_transport_open_mpi(&comm, &transport));
+        MUST(pt_trainer_create(config, transport, &trainer));
         if (from)
             MUST(pt_train_load(&trainer, from, &loss));
         for (int i = 0; i < 3; i++) {
@@ -73,7 +73,7 @@ static void leg(const pt_config_t *config, int ranks, const char *from, const ch
                  pt_checkpoint_header(reader)->step != record->steps;
         pt_checkpoint_close(reader);
         pt_trainer_destroy(&trainer);
-        pt_wire_close(wire);
+        pt_transport_close(transport);
     }
     MPI_Bcast(record, (int)sizeof *record, MPI_BYTE, 0, MPI_COMM_WORLD);
     MPI_Comm_free(&comm);

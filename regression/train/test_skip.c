@@ -63,7 +63,7 @@ static pt_train_result_t go_on(const char *directory, const char *settings, int 
     snprintf(more, sizeof more, "%srun.dir=%s run.stop_step=%d", settings, directory,
              stop);
     pt_config_t *config = tt_config(MODEL, more);
-    pt_status_t status = tt_run(config, tt.wire, &result);
+    pt_status_t status = tt_run(config, tt.transport, &result);
     if (status != (stop ? PT_STOPPED : PT_OK))
         MUST(status == PT_OK ? PT_FAIL(PT_INTERNAL, "the run did not stop") : status);
     pt_free(config);
@@ -188,7 +188,7 @@ static void test_back_off(void)
 static void test_ranks(void)
 {
     pt_config_t *config = tt_config(MODEL, "");
-    pt_wire_t *wires[2] = {tt.serial, tt.wire};
+    pt_transport_t *transports[2] = {tt.serial, tt.transport};
     bool skips[2][STEPS];
     double loss[2][STEPS];
     int skipped = 0;
@@ -196,7 +196,7 @@ static void test_ranks(void)
     for (int w = 0; w < 2; w++) {
         pt_trainer_t t;
 
-        MUST(pt_trainer_create(config, wires[w], &t));
+        MUST(pt_trainer_create(config, transports[w], &t));
         t.scale.value = 1 << 26;
         for (int i = 0; i < STEPS; i++) {
             pt_step_result_t step;
@@ -227,8 +227,8 @@ static void test_data(void)
     uint64_t before, after;
     bool same = true, skipped = true;
 
-    MUST(pt_trainer_create(config, tt.wire, &t));
-    MUST(pt_trainer_create(idle, tt.wire, &still));
+    MUST(pt_trainer_create(config, tt.transport, &t));
+    MUST(pt_trainer_create(idle, tt.transport, &still));
     MUST(pt_state_digest(&t.state, &before));
     for (int i = 0; i < 4; i++) {
         t.scale = pt_loss_scale_start(i < 3 ? 0x1p40 : 0x1p10);
@@ -258,7 +258,7 @@ static void test_one_rank(void)
     snprintf(fault, sizeof fault, "train.gradient:%d:3:nan", tt.size - 1);
     setenv("PENTA_FAULT", fault, 1);
     MUST(pt_fault_init());
-    MUST(tt_run(config, tt.wire, &result));
+    MUST(tt_run(config, tt.transport, &result));
     unsetenv("PENTA_FAULT");
     MUST(pt_fault_init());
     lines_t lines = read_lines("one");
@@ -285,7 +285,7 @@ static void test_hopeless(const char *name, pt_loss_scale_t scale, const char *f
 
     setenv("PENTA_FAULT", fault, 1);
     MUST(pt_fault_init());
-    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(config, tt.transport, &t));
     t.scale = scale;
     MUST(pt_state_digest(&t.state, &before));
     while (status == PT_OK && done <= steps) {
@@ -310,8 +310,8 @@ static void test_unseen(void)
     pt_config_t *a = tt_config(MODEL, "train.loss_scale=4096");
     pt_config_t *b = tt_config(MODEL, "train.loss_scale=8192");
     pt_config_t *c = tt_config(MODEL, "train.loss_scale=1");
-    tt_record_t x = tt_train(a, tt.wire, 4), y = tt_train(b, tt.wire, 4);
-    tt_record_t z = tt_train(c, tt.wire, 4);
+    tt_record_t x = tt_train(a, tt.transport, 4), y = tt_train(b, tt.transport, 4);
+    tt_record_t z = tt_train(c, tt.transport, 4);
     double near = 0;
 
     for (int i = 0; i < 4; i++)
@@ -330,7 +330,7 @@ static double *weights_after(const char *settings, int steps, int64_t *count)
     tt_record_t record = {.steps = 0};
     pt_trainer_t t;
 
-    MUST(pt_trainer_create(config, tt.wire, &t));
+    MUST(pt_trainer_create(config, tt.transport, &t));
     tt_steps(&t, steps, &record);
     double *values = tt_values(&t, false, count);
     pt_trainer_destroy(&t);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of training begin with: MPI, a corpus, configurations in one line, runs and what
  * came out of them. Runs of a test follow each other in one process; a reference run of one
- * rank is made by every rank for itself, on the serial wire. */
+ * rank is made by every rank for itself, on the serial transport. */
 #ifndef PT_REGRESSION_TRAIN_TEST_H
 #define PT_REGRESSION_TRAIN_TEST_H
 
@@ -22,8 +22,8 @@
 enum { TT_STEPS = 16, TT_SETTINGS = 2048 };
 
 static struct {
-    pt_wire_t *wire;   /* all ranks */
-    pt_wire_t *serial; /* this rank alone */
+    pt_transport_t *transport; /* all ranks */
+    pt_transport_t *serial;    /* this rank alone */
     const char *backend;
     int rank, size;
 } tt;
@@ -60,16 +60,16 @@ static void tt_start(int *argc, char ***argv)
     tap_mpi(tt.rank, tt_sum, &world);
     pt_log_set_rank(tt.rank, tt.size, "test");
     pt_log_set_level(PT_LOG_ERROR);
-    MUST(pt_wire_open_mpi(&world, &tt.wire));
-    MUST(pt_wire_open_serial(&tt.serial));
+    MUST(pt_transport_open_mpi(&world, &tt.transport));
+    MUST(pt_transport_open_serial(&tt.serial));
 }
 
 static int tt_finish(void)
 {
     int status;
 
-    pt_wire_close(tt.serial);
-    pt_wire_close(tt.wire);
+    pt_transport_close(tt.serial);
+    pt_transport_close(tt.transport);
     status = tap_done();
     MPI_Finalize();
     return status;
@@ -174,12 +174,12 @@ __attribute__((unused)) static void tt_steps(pt_trainer_t *trainer, int steps,
 
 /* A trainer's whole life. */
 __attribute__((unused)) static tt_record_t tt_train(const pt_config_t *config,
-                                                    pt_wire_t *wire, int steps)
+                                                    pt_transport_t *transport, int steps)
 {
     pt_trainer_t trainer;
     tt_record_t record = {0};
 
-    MUST(pt_trainer_create(config, wire, &trainer));
+    MUST(pt_trainer_create(config, transport, &trainer));
     tt_steps(&trainer, steps, &record);
     pt_trainer_destroy(&trainer);
     return record;
@@ -187,7 +187,7 @@ __attribute__((unused)) static tt_record_t tt_train(const pt_config_t *config,
 
 /* pt_train_run with its stdout thrown away. */
 __attribute__((unused)) static pt_status_t tt_run(const pt_config_t *config,
-                                                  pt_wire_t *wire,
+                                                  pt_transport_t *transport,
                                                   pt_train_result_t *result)
 {
     int out, nowhere = open("/dev/null", O_WRONLY);
@@ -196,7 +196,7 @@ __attribute__((unused)) static pt_status_t tt_run(const pt_config_t *config,
     fflush(stdout);
     out = dup(STDOUT_FILENO);
     dup2(nowhere, STDOUT_FILENO);
-    status = pt_train_run(config, wire, result);
+    status = pt_train_run(config, transport, result);
     fflush(stdout);
     dup2(out, STDOUT_FILENO);
     close(out);

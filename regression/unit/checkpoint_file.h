@@ -31,12 +31,12 @@ static double small_value(int i, int64_t k)
 
 static pt_engine_t *small_engine(void)
 {
-    static pt_wire_t *wire;
+    static pt_transport_t *transport;
     pt_engine_options_t options = {.gpu_direct = PT_GPU_DIRECT_OFF};
     pt_engine_t *engine = NULL;
 
-    if (pt_wire_open_serial(&wire) == PT_OK)
-        (void)pt_engine_create(wire, &options, &engine);
+    if (pt_transport_open_serial(&transport) == PT_OK)
+        (void)pt_engine_create(transport, &options, &engine);
     return engine;
 }
 

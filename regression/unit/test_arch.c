@@ -216,7 +216,7 @@ static void check_tiny(void)
                qkv->unit == 4,
            "q|k|v of layer 3");
     tap_ok(qkv->shard.kind == PT_SHARD_BLOCKED && qkv->shard.dim == 0 &&
-               qkv->shard.granule == 12,
+               qkv->shard.granularity == 12,
            "q|k|v is cut between heads");
     out = &table.params[pt_param_find(&table, PT_ROLE_FFN_OUT, 0)];
     tap_ok(out->shard.kind == PT_SHARD_PLAIN && out->shard.dim == 1 &&

@@ -1,6 +1,6 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds what under tensor 1 to 8, over dry wires, against tables written by hand; the elements that
+/* Who holds what under tensor 1 to 8, over dry transports, against tables written by hand; the elements that
  * all ranks speak for, in files and in the norm, are every element of the model once: fewer KV heads
  * than ranks, and a vocabulary of 101, included. */
 #include "regression/tap.h"
@@ -32,7 +32,7 @@ static pt_arch_t arch = {.layers = 1,
 
 /* A rank of a world of tensor × data that does not exist. */
 typedef struct world {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     pt_mesh_t mesh;
     pt_param_table_t table;
@@ -52,8 +52,8 @@ static bool open_world(world_t *w, int tensor, int data, int rank)
     memset(w, 0, sizeof *w);
     shape.size[PT_AXIS_TENSOR] = tensor, shape.size[PT_AXIS_DATA] = data;
     return pt_mesh_shape_complete(&shape, tensor * data) == PT_OK &&
-           pt_wire_open_dry(rank, tensor * data, &w->wire) == PT_OK &&
-           pt_engine_create(w->wire, &engine, &w->engine) == PT_OK &&
+           pt_transport_open_dry(rank, tensor * data, &w->transport) == PT_OK &&
+           pt_engine_create(w->transport, &engine, &w->engine) == PT_OK &&
            pt_mesh_create(w->engine, &shape, &w->mesh) == PT_OK &&
            pt_cut_create((int)arch.layers, 1, 1, &cut) == PT_OK &&
            pt_param_table_create(&arch, cut, &w->table) == PT_OK &&
@@ -66,7 +66,7 @@ static void close_world(world_t *w)
     pt_param_table_destroy(&w->table);
     pt_mesh_destroy(&w->mesh);
     pt_engine_destroy(w->engine);
-    pt_wire_close(w->wire);
+    pt_transport_close(w->transport);
 }
 
 /* ---- by hand ---------------------------------------------------------------------------------- */

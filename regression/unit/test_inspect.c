@@ -12,7 +12,7 @@
 
 enum { TEXT_BYTES = 1 << 16 };
 
-static pt_wire_t *wire;
+static pt_transport_t *transport;
 static char out[TEXT_BYTES];
 
 /* Runs `penta inspect a b c`; what it prints is in `out`. */
@@ -31,7 +31,7 @@ static pt_status_t inspect(const char *a, const char *b, const char *c)
     saved = dup(1);
     dup2(file, 1);
     pt_error_clear();
-    pt_status_t status = pt_command_inspect.run(argc, argv, wire);
+    pt_status_t status = pt_command_inspect.run(argc, argv, transport);
     fflush(stdout);
     dup2(saved, 1);
     close(saved);
@@ -199,7 +199,7 @@ int main(void)
     pt_engine_t *engine = small_engine();
     pt_comm_t *world = engine ? pt_engine_world(engine) : NULL;
 
-    if (!engine || pt_wire_open_serial(&wire) != PT_OK)
+    if (!engine || pt_transport_open_serial(&transport) != PT_OK)
         return 1;
     tap_ok(small_save(world, "a.h5", "[a]\nb = 1\n", 0) == PT_OK &&
                small_save(world, "same.h5", "[a]\nb = 1\n", 0) == PT_OK &&

@@ -38,15 +38,16 @@ static void launched(const char *text)
 static void takes(const char *text, int size, int rank)
 {
     launched(text);
-    tap_ok(pt_wire_check_launch(size) == PT_OK, "a world of %d with '%s'", size, text);
-    tap_ok(pt_wire_launched_rank() == rank, "rank %d", rank);
+    tap_ok(pt_transport_check_launch(size) == PT_OK, "a world of %d with '%s'", size,
+           text);
+    tap_ok(pt_transport_launched_rank() == rank, "rank %d", rank);
 }
 
 static void refuses(const char *text, int size, const char *words)
 {
     launched(text);
-    tap_ok(pt_wire_check_launch(size) == PT_CONFIG, "refuses a world of %d with '%s'",
-           size, text);
+    tap_ok(pt_transport_check_launch(size) == PT_CONFIG,
+           "refuses a world of %d with '%s'", size, text);
     tap_ok(strstr(pt_error_last()->text, words) != NULL, "the message has '%s'", words);
     tap_ok(pt_error_last()->scope == PT_SCOPE_COMMON, "one rank says it");
 }

@@ -19,7 +19,7 @@ static const char *backend;
 typedef struct fixture {
     pt_device_t *device;
     pt_stream_t *stream;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     pt_corpus_t *corpus;
     pt_loader_options_t options;
@@ -72,8 +72,8 @@ static void set_up(fixture_t *f, bool mask, bool with_engine, int replicas, int 
     must(pt_device_open(&device, &f->device));
     must(f->device->ops->stream_create(f->device, &f->stream));
     if (with_engine) {
-        must(pt_wire_open_serial(&f->wire));
-        must(pt_engine_create(f->wire, &(pt_engine_options_t){.device = f->device},
+        must(pt_transport_open_serial(&f->transport));
+        must(pt_engine_create(f->transport, &(pt_engine_options_t){.device = f->device},
                               &f->engine));
     }
     must(pt_corpus_open(&config, 256, true, &f->corpus));
@@ -103,8 +103,8 @@ static void tear_down(fixture_t *f)
     f->device->ops->stream_destroy(f->device, f->stream);
     if (f->engine)
         pt_engine_destroy(f->engine);
-    if (f->wire)
-        pt_wire_close(f->wire);
+    if (f->transport)
+        pt_transport_close(f->transport);
     pt_device_close(f->device);
 }
 

@@ -258,7 +258,7 @@ static void dry_mesh(void)
 {
     pt_mesh_shape_t shape = pt_mesh_shape_default();
     pt_engine_options_t options = {.max_requests = 4};
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     pt_mesh_t mesh;
     bool ok = true;
@@ -267,8 +267,8 @@ static void dry_mesh(void)
     shape.size[PT_AXIS_PIPELINE] = 16, shape.size[PT_AXIS_DATA] = 0;
     shape.size[PT_AXIS_EXPERT] = 64;
     ok = pt_mesh_shape_complete(&shape, LARGEST) == PT_OK &&
-         pt_wire_open_dry(12345, LARGEST, &wire) == PT_OK &&
-         pt_engine_create(wire, &options, &engine) == PT_OK &&
+         pt_transport_open_dry(12345, LARGEST, &transport) == PT_OK &&
+         pt_engine_create(transport, &options, &engine) == PT_OK &&
          pt_mesh_create(engine, &shape, &mesh) == PT_OK;
     if (!tap_ok(ok, "a dry mesh of %d ranks", LARGEST))
         return;
@@ -282,7 +282,7 @@ static void dry_mesh(void)
            "replicas of experts");
     pt_mesh_destroy(&mesh);
     pt_engine_destroy(engine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
 }
 
 int main(void)

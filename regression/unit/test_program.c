@@ -15,7 +15,7 @@ enum { F = 1 << PT_PASS_FORWARD, B = 1 << PT_PASS_INPUT, W = 1 << PT_PASS_WEIGHT
 
 /* Rank 0 of `tensor` ranks that share the layers. */
 typedef struct world {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     pt_mesh_t mesh;
     pt_config_t config;
@@ -45,8 +45,8 @@ static pt_status_t open_world(world_t *w, int tensor, const char *const *options
     pt_cut_t cut;
     PT_TRY(pt_cut_create((int)w->arch.layers, 1, 1, &cut));
     PT_TRY(pt_param_table_create(&w->arch, cut, &w->table));
-    PT_TRY(pt_wire_open_dry(0, tensor, &w->wire));
-    PT_TRY(pt_engine_create(w->wire, &engine, &w->engine));
+    PT_TRY(pt_transport_open_dry(0, tensor, &w->transport));
+    PT_TRY(pt_engine_create(w->transport, &engine, &w->engine));
     PT_TRY(pt_mesh_shape_complete(&shape, tensor));
     PT_TRY(pt_mesh_create(w->engine, &shape, &w->mesh));
     PT_TRY(pt_units_create(&w->table, &w->mesh, NULL, &units, &w->units));
@@ -64,7 +64,7 @@ static void close_world(world_t *w)
     pt_units_destroy(w->units);
     pt_mesh_destroy(&w->mesh);
     pt_engine_destroy(w->engine);
-    pt_wire_close(w->wire);
+    pt_transport_close(w->transport);
     pt_param_table_destroy(&w->table);
 }
 
@@ -246,7 +246,7 @@ static void norm_of_part(pt_program_t *p)
 {
     int part = pt_program_rows(p, "out", p->context.arch->hidden);
 
-    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
+    pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
     pt_add_linear(p, PT_TENSOR_X, part, PT_ROLE_ATTENTION_OUT, PT_ROLE_COUNT);
     pt_add_norm(p, part, PT_TENSOR_Y, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
 }
@@ -296,13 +296,13 @@ static void gather_forgotten(pt_program_t *p)
 {
     int wide = pt_program_rows(p, "wide", pt_program_size(p, PT_ROLE_FFN_IN, 0));
 
-    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
+    pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
     pt_add_linear(p, PT_TENSOR_X, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
 }
 
 static void bias_of_part(pt_program_t *p)
 {
-    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
+    pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
     pt_add_linear(p, PT_TENSOR_X, PT_TENSOR_Y, PT_ROLE_ATTENTION_OUT,
                   PT_ROLE_ATTENTION_OUT_BIAS);
 }
@@ -311,7 +311,7 @@ static void share_of_rows(pt_program_t *p)
 {
     int normed = pt_program_rows(p, "normed", p->context.arch->hidden);
 
-    pt_program_set_spread(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
+    pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
     pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
 }
 

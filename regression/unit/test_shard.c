@@ -75,7 +75,7 @@ static void test_extents(const pt_shard_rule_t *rule, int parts, const int64_t *
         int n = pt_shard_extents(rule, parts, length, r, size, e);
         int64_t local = 0;
         for (int i = 0; i < n; i++) {
-            bad += e[i].local_first != local || e[i].first % rule->granule != 0;
+            bad += e[i].local_first != local || e[i].first % rule->granularity != 0;
             local += e[i].count;
             for (int64_t k = 0; k < e[i].count; k++)
                 held[e[i].first + k]++;

@@ -66,7 +66,7 @@ static int64_t count_other(const uint8_t *seen, int64_t n, int least, int most)
 /* One rank of a dry world. Returns the places of memory taken twice. */
 static int64_t visit_rank(const pt_config_t *config, int rank, int ranks, cover_t *c)
 {
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     pt_machine_t machine;
     pt_session_t session;
     pt_arch_t arch;
@@ -81,8 +81,8 @@ static int64_t visit_rank(const pt_config_t *config, int rank, int ranks, cover_
 
     world.layout = config;
     if (pt_arch_from_config(config, &arch) != PT_OK ||
-        pt_wire_open_dry(rank, ranks, &wire) != PT_OK ||
-        pt_machine_open(wire, &world, &machine) != PT_OK ||
+        pt_transport_open_dry(rank, ranks, &transport) != PT_OK ||
+        pt_machine_open(transport, &world, &machine) != PT_OK ||
         pt_session_create(&machine, &options, &session) != PT_OK) {
         tap_ok(false, "rank %d of %d: %s", rank, ranks, pt_error_last()->text);
         exit(1);
@@ -102,7 +102,7 @@ static int64_t visit_rank(const pt_config_t *config, int rank, int ranks, cover_
     }
     pt_session_destroy(&session);
     pt_machine_close(&machine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     return twice;
 }
 

@@ -42,7 +42,7 @@ static void test_make(void)
                x.data == data,
            "row-major");
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
-        replicated &= x.dist[axis].spread == PT_REPLICATED && x.dist[axis].dim == -1;
+        replicated &= x.dist[axis].placement == PT_REPLICATED && x.dist[axis].dim == -1;
     tap_ok(replicated, "replicated on every axis");
     tap_ok(pt_tensor_count(&x) == 24 && pt_tensor_bytes(&x) == 96, "count and bytes");
     tap_ok(pt_tensor_bytes(&y) == 3072 && y.memory == PT_MEMORY_DEVICE,

@@ -211,14 +211,16 @@ static void difference(void)
 static void cost(void)
 {
     enum { BATCHES = 20, TRANSFERS = 10000 };
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     pt_engine_t *engine = NULL;
     pt_request_t request = {.transfer = {.kind = PT_MAX},
                             .ticket = {.move = {.count = 1}}};
     double best = 1;
 
-    if (pt_wire_open_serial(&wire) != PT_OK || pt_watch_open(wire, NULL) != PT_OK ||
-        pt_engine_create(wire, &(pt_engine_options_t){.device = NULL}, &engine) != PT_OK)
+    if (pt_transport_open_serial(&transport) != PT_OK ||
+        pt_watch_open(transport, NULL) != PT_OK ||
+        pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine) !=
+            PT_OK)
         tap_ok(0, "an engine: %s", pt_error_last()->text);
     request.transfer.comm = pt_engine_world(engine);
     for (int b = 0; b < BATCHES; b++) {
@@ -236,7 +238,7 @@ static void cost(void)
     tap_ok(pt_watch_signature() == 0, "one rank is of one mind");
     pt_engine_destroy(engine);
     pt_watch_close();
-    pt_wire_close(wire);
+    pt_transport_close(transport);
 }
 
 int main(void)

@@ -32,7 +32,7 @@ pt_tensor_t pt_tensor_dense(void *data, pt_dtype_t dtype, pt_memory_t memory, in
         stride *= shape[i];
     }
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
-        x.dist[axis] = (pt_dist_t){.spread = PT_REPLICATED, .dim = -1};
+        x.dist[axis] = (pt_dist_t){.placement = PT_REPLICATED, .dim = -1};
     return x;
 }
 

@@ -33,12 +33,13 @@ static pt_status_t share(pt_comm_t *world, char **text)
     return pt_comm_broadcast_bytes(world, 0, *text, size);
 }
 
-pt_status_t pt_cmd_config(pt_wire_t *wire, int argc, char **argv, pt_config_t *out)
+pt_status_t pt_cmd_config(pt_transport_t *transport, int argc, char **argv,
+                          pt_config_t *out)
 {
     pt_engine_t *engine = NULL;
     char *text = NULL;
     pt_status_t status = PT_OK;
-    PT_TRY(pt_engine_create(wire, &(pt_engine_options_t){.device = NULL}, &engine));
+    PT_TRY(pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine));
     pt_comm_t *world = pt_engine_world(engine);
     if (pt_comm_rank(world) == 0)
         status = gather(argc, argv, &text);

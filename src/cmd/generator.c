@@ -157,7 +157,7 @@ close_reader:
     return status;
 }
 
-pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_generator_create(const pt_config_t *config, pt_transport_t *transport,
                                 const char *path, int64_t texts, pt_generator_t **out)
 {
     pt_machine_options_t machine = pt_machine_options(config, false);
@@ -171,7 +171,7 @@ pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
     PT_TRY_GOTO(fail, PT_NEW("slots", (size_t)texts, &g->slot));
     PT_TRY_GOTO(fail, PT_NEW("places", (size_t)texts, &g->first));
     PT_TRY_GOTO(fail, PT_NEW("lengths", (size_t)texts, &g->length));
-    PT_TRY_GOTO(fail, pt_machine_open(wire, &machine, &g->machine));
+    PT_TRY_GOTO(fail, pt_machine_open(transport, &machine, &g->machine));
     PT_TRY_GOTO(fail, load(g));
     *out = g;
     return PT_OK;

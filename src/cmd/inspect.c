@@ -285,7 +285,7 @@ static pt_status_t inspect(pt_comm_t *world, const request_t *request,
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_checkpoint_reader_t *reader;
     pt_engine_t *engine;
@@ -293,7 +293,7 @@ static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
     pt_status_t status;
 
     PT_TRY(parse(argc, argv, &request));
-    PT_TRY(pt_engine_create(wire, &(pt_engine_options_t){.device = NULL}, &engine));
+    PT_TRY(pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine));
     pt_comm_t *world = pt_engine_world(engine);
     PT_TRY_GOTO(destroy, pt_checkpoint_open(world, request.file, &reader));
     status = inspect(world, &request, reader);

@@ -24,7 +24,7 @@ static void print_messages(const pt_plan_t *plan)
     printf("messages of a rank in a step (agreements apart):\n");
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
         for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
-            const pt_ledger_row_t *row = &plan->step.rows[axis][kind];
+            const pt_traffic_row_t *row = &plan->step.rows[axis][kind];
             if (row->calls == 0)
                 continue;
             any = true;
@@ -78,13 +78,13 @@ static pt_status_t make(const pt_config_t *config, bool json)
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
     pt_status_t status;
     PT_TRY(PT_NEW("configuration", 1, &config));
-    PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
+    PT_TRY_GOTO(done, pt_cmd_config(transport, argc, argv, config));
     PT_TRY_GOTO(done, make(config, json));
 done:
     pt_free(config);

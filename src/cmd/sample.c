@@ -13,7 +13,7 @@
 /* What the checkpoint is opened for. */
 typedef struct opening {
     const pt_config_t *config;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     int64_t texts;
     pt_generator_t *generator;
 } opening_t;
@@ -22,8 +22,8 @@ static pt_status_t open_file(const char *path, void *self)
 {
     opening_t *opening = self;
 
-    return pt_generator_create(opening->config, opening->wire, path, opening->texts,
-                               &opening->generator);
+    return pt_generator_create(opening->config, opening->transport, path,
+                               opening->texts, &opening->generator);
 }
 
 static pt_status_t open_newest(opening_t *opening)
@@ -57,10 +57,11 @@ static pt_status_t open_generator(opening_t *opening)
 
 /* ---- command ----------------------------------------------------------------------------- */
 
-static pt_status_t sample(const pt_config_t *config, pt_wire_t *wire, bool json)
+static pt_status_t sample(const pt_config_t *config, pt_transport_t *transport,
+                          bool json)
 {
     pt_prompts_t prompts;
-    opening_t opening = {.config = config, .wire = wire};
+    opening_t opening = {.config = config, .transport = transport};
     pt_output_t output = {.json = json};
     pt_status_t status;
 
@@ -83,16 +84,16 @@ done:
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
     pt_status_t status;
 
     PT_TRY(PT_NEW("configuration", 1, &config));
-    PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
+    PT_TRY_GOTO(done, pt_cmd_config(transport, argc, argv, config));
     pt_log_set_level((pt_log_level_t)config->run.log_level);
-    PT_TRY_GOTO(done, sample(config, wire, json));
+    PT_TRY_GOTO(done, sample(config, transport, json));
 done:
     pt_free(config);
     return status;

@@ -20,7 +20,7 @@ typedef struct pt_generator pt_generator_t;
  * compared. It remembers `texts` texts, so that one more byte of a text costs one row of the
  * model. Fails: IO (the file is damaged or not of a model), CONFIG (tokens are not bytes),
  * MEMORY. Caller destroys. */
-pt_status_t pt_generator_create(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_generator_create(const pt_config_t *config, pt_transport_t *transport,
                                 const char *path, int64_t texts, pt_generator_t **out);
 void pt_generator_destroy(pt_generator_t *generator);
 /* Of the checkpoint. The path is the one given to create. */

@@ -252,11 +252,11 @@ static void print_json(const state_t *state)
     json_decref(out);
 }
 
-static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
 {
     state_t state = {.heard_sec = -1, .checkpoint = -1};
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
-    (void)wire;
+    (void)transport;
     PT_CHECK_COMMON(argc == 2 && argv[1][0] != '-' && argv[1][0] != '\0', PT_CONFIG,
                     "usage: penta status DIR [--json]");
     state.directory = argv[1];

@@ -5,16 +5,16 @@
 #include "penta/train/train.h"
 #include "src/cmd/private.h"
 
-static pt_status_t run(int argc, char **argv, pt_wire_t *wire)
+static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     pt_status_t status;
     PT_TRY(PT_NEW("configuration", 1, &config));
     pt_watch_start(
         &(pt_watch_options_t){.timeout_sec = PT_WATCH_DEFAULT_SEC, .directory = ""});
-    PT_TRY_GOTO(done, pt_cmd_config(wire, argc, argv, config));
+    PT_TRY_GOTO(done, pt_cmd_config(transport, argc, argv, config));
     pt_log_set_level((pt_log_level_t)config->run.log_level);
-    status = pt_train_run(config, wire, NULL);
+    status = pt_train_run(config, transport, NULL);
 done:
     pt_free(config);
     return status;

@@ -38,7 +38,8 @@ static pt_status_t comm_check_tensor(const pt_transfer_t *transfer,
         pt_text_add(&text, "be dense");
     else if (count >= 0 && pt_tensor_count(tensor) != count)
         pt_text_add(&text, "have %lld elements", (long long)count);
-    else if (!tensor->data && pt_tensor_count(tensor) > 0 && engine->wire->moves_data)
+    else if (!tensor->data && pt_tensor_count(tensor) > 0 &&
+             engine->transport->moves_data)
         pt_text_add(&text, "have memory");
     else if (tensor->memory != pt_transfer_tensor(transfer)->memory)
         pt_text_add(&text, "lie in the same memory as the others");
@@ -129,11 +130,11 @@ static pt_status_t comm_check_sum(const pt_transfer_t *transfer)
         return check_refuse(transfer, "send must lie in device memory", send);
     if (!ring || !ring->options.sums)
         return check_refuse(transfer, "no ring for sums is reserved", NULL);
-    if (transfer->wire != send->dtype && !ring->options.narrows)
+    if (transfer->wire_dtype != send->dtype && !ring->options.narrows)
         return check_refuse(transfer, "the ring is not reserved for sums that narrow",
                             NULL);
-    if (!pt_dtype_is_float(transfer->wire) ||
-        pt_dtype_size(transfer->wire) > pt_dtype_size(send->dtype))
+    if (!pt_dtype_is_float(transfer->wire_dtype) ||
+        pt_dtype_size(transfer->wire_dtype) > pt_dtype_size(send->dtype))
         return check_refuse(transfer, "the type on the wire must be send's or narrower",
                             send);
     if (transfer->kind == PT_REDUCE_SCATTER)

@@ -8,16 +8,16 @@
 
 enum { MAX_SUMS = 16, MAX_VALUES = 32 };
 
-/* Text and place of an error as they cross the wire: no pointers. */
+/* Text and place of an error as they cross the transport: no pointers. */
 typedef struct error_record {
     int64_t step;
     int32_t status, os_error, phase, layer, chunk, micro_batch, reported;
     char text[PT_ERROR_TEXT];
 } error_record_t;
 
-static pt_status_t collect_run_move(pt_comm_t *comm, const pt_wire_move_t *move)
+static pt_status_t collect_run_move(pt_comm_t *comm, const pt_transport_move_t *move)
 {
-    pt_wire_move_t injected = *move;
+    pt_transport_move_t injected = *move;
     pt_request_t *request;
 
     if (watch_inject(comm, &injected))
@@ -28,57 +28,57 @@ static pt_status_t collect_run_move(pt_comm_t *comm, const pt_wire_move_t *move)
     return PT_OK;
 }
 
-static pt_status_t collect_run_booked(pt_comm_t *comm, const pt_wire_move_t *move)
+static pt_status_t collect_run_booked(pt_comm_t *comm, const pt_transport_move_t *move)
 {
     PT_CHECK(move->count >= 0 && move->peer >= 0 && move->peer < comm->group->size,
              PT_INTERNAL, "small collective over %s: %lld elements, root %d of %d ranks",
              comm->name, (long long)move->count, move->peer, comm->group->size);
-    pt_ledger_book_small(comm, move);
+    pt_traffic_book_small(comm, move);
     return collect_run_move(comm, move);
 }
 
-static pt_wire_move_t collect_int64_move(pt_transfer_kind_t kind, int64_t *values,
-                                         int count)
+static pt_transport_move_t collect_int64_move(pt_transfer_kind_t kind, int64_t *values,
+                                              int count)
 {
-    return (pt_wire_move_t){.kind = (int)kind,
-                            .dtype = PT_I64,
-                            .count = count,
-                            .send = values,
-                            .recv = values};
+    return (pt_transport_move_t){.kind = (int)kind,
+                                 .dtype = PT_I64,
+                                 .count = count,
+                                 .send = values,
+                                 .recv = values};
 }
 
-static pt_wire_move_t collect_broadcast_move(int root, void *data, int64_t bytes)
+static pt_transport_move_t collect_broadcast_move(int root, void *data, int64_t bytes)
 {
-    return (pt_wire_move_t){.kind = PT_BROADCAST,
-                            .peer = root,
-                            .dtype = PT_U8,
-                            .count = bytes,
-                            .recv = data};
+    return (pt_transport_move_t){.kind = PT_BROADCAST,
+                                 .peer = root,
+                                 .dtype = PT_U8,
+                                 .count = bytes,
+                                 .recv = data};
 }
 
 pt_status_t pt_comm_barrier(pt_comm_t *comm)
 {
     return collect_run_booked(
-        comm, &(pt_wire_move_t){.kind = PT_WIRE_BARRIER, .dtype = PT_I64});
+        comm, &(pt_transport_move_t){.kind = PT_TRANSPORT_BARRIER, .dtype = PT_I64});
 }
 
 pt_status_t pt_comm_broadcast_bytes(pt_comm_t *comm, int root, void *data, int64_t bytes)
 {
-    pt_wire_move_t move = collect_broadcast_move(root, data, bytes);
+    pt_transport_move_t move = collect_broadcast_move(root, data, bytes);
 
     return collect_run_booked(comm, &move);
 }
 
 pt_status_t pt_comm_sum_int64(pt_comm_t *comm, int64_t *values, int count)
 {
-    pt_wire_move_t move = collect_int64_move(PT_SUM_INT64, values, count);
+    pt_transport_move_t move = collect_int64_move(PT_SUM_INT64, values, count);
 
     return collect_run_booked(comm, &move);
 }
 
 pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count)
 {
-    pt_wire_move_t move = collect_int64_move(PT_MAX, values, count);
+    pt_transport_move_t move = collect_int64_move(PT_MAX, values, count);
 
     return collect_run_booked(comm, &move);
 }
@@ -86,14 +86,14 @@ pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count)
 pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
                                  int64_t bytes, void *all)
 {
-    pt_wire_move_t move = {.kind = PT_WIRE_GATHER,
-                           .peer = root,
-                           .dtype = PT_U8,
-                           .count = bytes,
-                           .send = mine,
-                           .recv = all};
+    pt_transport_move_t move = {.kind = PT_TRANSPORT_GATHER,
+                                .peer = root,
+                                .dtype = PT_U8,
+                                .count = bytes,
+                                .send = mine,
+                                .recv = all};
 
-    if (!comm->engine->wire->moves_data && root == comm->group->rank)
+    if (!comm->engine->transport->moves_data && root == comm->group->rank)
         memcpy((char *)all + root * bytes, mine, (size_t)bytes);
     return collect_run_booked(comm, &move);
 }
@@ -140,13 +140,13 @@ static void collect_unpack(const error_record_t *record)
 }
 
 /* Makes the record of `speaker` everyone's. A status that is no failure brings none. */
-static pt_status_t collect_spread_record(pt_comm_t *comm, int speaker,
-                                         pt_status_t worst, bool quiet)
+static pt_status_t collect_broadcast_record(pt_comm_t *comm, int speaker,
+                                            pt_status_t worst, bool quiet)
 {
     bool speaks = speaker == comm->group->rank;
     error_record_t record = {0};
     pt_error_t mine;
-    pt_wire_move_t move = collect_broadcast_move(speaker, &record, sizeof record);
+    pt_transport_move_t move = collect_broadcast_move(speaker, &record, sizeof record);
 
     if (worst <= PT_ABORTED) {
         pt_error_clear();
@@ -161,8 +161,8 @@ static pt_status_t collect_spread_record(pt_comm_t *comm, int speaker,
     }
     mine = *pt_error_last();
     pt_error_clear();
-    pt_ledger_book_control(comm, speaks ? comm->group->size - 1 : 0,
-                           speaks ? (comm->group->size - 1) * move.count : 0);
+    pt_traffic_book_control(comm, speaks ? comm->group->size - 1 : 0,
+                            speaks ? (comm->group->size - 1) * move.count : 0);
     PT_TRY(collect_run_move(comm, &move));
     if (speaks) {
         mine.scope = PT_SCOPE_COMMON;
@@ -175,10 +175,10 @@ static pt_status_t collect_spread_record(pt_comm_t *comm, int speaker,
 
 static pt_status_t collect_find_worst(pt_comm_t *comm, pt_status_t status, int64_t *out)
 {
-    pt_wire_move_t move = collect_int64_move(PT_MAX, out, 1);
+    pt_transport_move_t move = collect_int64_move(PT_MAX, out, 1);
 
     *out = collect_severity(status, comm->group->rank);
-    pt_ledger_book_control(comm, 1, sizeof *out);
+    pt_traffic_book_control(comm, 1, sizeof *out);
     return collect_run_move(comm, &move);
 }
 
@@ -190,8 +190,8 @@ pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet)
     PT_TRY(collect_find_worst(comm, status, &worst));
     agreed = (pt_status_t)(worst / INT32_MAX);
     if (agreed != PT_OK)
-        PT_TRY(collect_spread_record(comm, (int)(INT32_MAX - 1 - worst % INT32_MAX),
-                                     agreed, quiet));
+        PT_TRY(collect_broadcast_record(comm, (int)(INT32_MAX - 1 - worst % INT32_MAX),
+                                        agreed, quiet));
     return agreed;
 }
 
@@ -212,7 +212,7 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
     int64_t packed[MAX_SUMS * PT_SUM_WORDS + MAX_VALUES + PT_STATUS_COUNT + 1] = {0};
     int64_t *packed_values, *ranks, *signature;
     int words = sum_count * PT_SUM_WORDS + value_count + PT_STATUS_COUNT + 1;
-    pt_wire_move_t move = collect_int64_move(PT_SUM_INT64, packed, words);
+    pt_transport_move_t move = collect_int64_move(PT_SUM_INT64, packed, words);
 
     PT_CHECK(sum_count >= 0 && sum_count <= MAX_SUMS && value_count >= 0 &&
                  value_count <= MAX_VALUES,
@@ -229,7 +229,7 @@ pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
     if (value_count > 0)
         memcpy(packed_values, values, (size_t)value_count * sizeof *values);
     ranks[mine]++;
-    pt_ledger_book_control(comm, 1, words * (int64_t)sizeof *packed);
+    pt_traffic_book_control(comm, 1, words * (int64_t)sizeof *packed);
     PT_TRY(collect_run_move(comm, &move));
     if (*signature != 0)
         return pt_watch_disagree();

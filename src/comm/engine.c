@@ -96,8 +96,8 @@ pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *
     PT_TRY(pt_comm_flush(parent));
     PT_TRY(engine_new_comm(engine, name, axis, &comm));
     watch_ticket_t ticket = watch_block(parent, WATCH_SPLIT);
-    PT_TRY_GOTO(release, engine->wire->ops->split(engine->wire, parent->group, place,
-                                                  name, &comm->group));
+    PT_TRY_GOTO(release, engine->transport->ops->split(engine->transport, parent->group,
+                                                       place, name, &comm->group));
     watch_blocked(parent, ticket);
     watch_join(comm, parent, place.color);
     if (!comm->group)
@@ -116,17 +116,17 @@ release:
 
 void pt_comm_free(pt_comm_t *comm)
 {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
 
     if (!comm)
         return;
-    wire = comm->engine->wire;
+    transport = comm->engine->transport;
     if (!pt_error_is_fatal()) {
         (void)pt_comm_flush(comm);
         (void)watch_block(comm, WATCH_FREE);
     }
     pt_ring_destroy(comm);
-    wire->ops->free_group(wire, comm->group);
+    transport->ops->free_group(transport, comm->group);
     watch_waited();
     watch_leave(comm);
     pt_free(comm);
@@ -159,7 +159,7 @@ pt_engine_t *pt_comm_engine(const pt_comm_t *comm)
 
 void *pt_comm_mpi(const pt_comm_t *comm)
 {
-    return comm->engine->wire->ops->mpi(comm->group);
+    return comm->engine->transport->ops->mpi(comm->group);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -200,26 +200,26 @@ static pt_status_t engine_create_pools(pt_engine_t *engine)
     return PT_OK;
 }
 
-pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options,
-                             pt_engine_t **out)
+pt_status_t pt_engine_create(pt_transport_t *transport,
+                             const pt_engine_options_t *options, pt_engine_t **out)
 {
     pt_engine_t *engine = NULL;
     pt_status_t status = PT_OK;
 
     *out = NULL;
     PT_TRY(PT_NEW("communication engine", 1, &engine));
-    engine->wire = wire;
+    engine->transport = transport;
     engine->device = options->device;
     engine->max_requests =
         options->max_requests > 0 ? options->max_requests : MAX_REQUESTS;
     if (options->chaos != 0)
         engine->chaos =
-            (options->chaos << 32) + ((uint64_t)wire->world->rank << 20) + 1;
+            (options->chaos << 32) + ((uint64_t)transport->world->rank << 20) + 1;
     PT_TRY_GOTO(destroy, engine_choose_path(engine, options->gpu_direct));
     PT_TRY_GOTO(destroy, engine_create_pools(engine));
     PT_TRY_GOTO(destroy,
                 engine_new_comm(engine, "world", PT_AXIS_WORLD, &engine->world));
-    engine->world->group = wire->world;
+    engine->world->group = transport->world;
     watch_join(engine->world, NULL, 0);
     *out = engine;
     return PT_OK;
@@ -269,10 +269,10 @@ pt_comm_t *pt_engine_world(pt_engine_t *engine)
 
 int pt_engine_rank_on_host(const pt_engine_t *engine)
 {
-    return engine->wire->rank_on_host;
+    return engine->transport->rank_on_host;
 }
 
 int pt_engine_ranks_on_host(const pt_engine_t *engine)
 {
-    return engine->wire->ranks_on_host > 0 ? engine->wire->ranks_on_host : 1;
+    return engine->transport->ranks_on_host > 0 ? engine->transport->ranks_on_host : 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi3.h — large counts over MPI libraries older than MPI-4 (private to wire_mpi.c).
+/* mpi3.h — large counts over MPI libraries older than MPI-4 (private to transport_mpi.c).
  *
  * There the calls with `_c` become those with counts of type int, and more than PT_MPI_MOST
  * elements in one call are refused. Unequal blocks need their arrays in int until the transfer is
@@ -8,7 +8,7 @@
 #define PT_COMM_MPI3_H
 
 #include "penta/base/alloc.h"
-#include "src/comm/wire.h"
+#include "src/comm/transport.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -36,7 +36,8 @@ static inline pt_status_t pt_mpi_room_open(int size, pt_mpi_room_t *out)
 }
 
 static inline pt_status_t pt_mpi_blocks(pt_mpi_room_t *room, int size,
-                                        const pt_wire_move_t *move, pt_mpi_blocks_t *out)
+                                        const pt_transport_move_t *move,
+                                        pt_mpi_blocks_t *out)
 {
     (void)room, (void)size;
     *out = (pt_mpi_blocks_t){.send_counts = move->send_counts,
@@ -89,7 +90,8 @@ static inline pt_status_t pt_mpi_narrow(const int64_t *from, int size, int *to,
 }
 
 static inline pt_status_t pt_mpi_blocks(pt_mpi_room_t *room, int size,
-                                        const pt_wire_move_t *move, pt_mpi_blocks_t *out)
+                                        const pt_transport_move_t *move,
+                                        pt_mpi_blocks_t *out)
 {
     int *values = move->room ? move->room : room->values;
 

@@ -49,7 +49,7 @@ pt_rank_block_t pt_transfer_block(const pt_transfer_t *transfer, int rank)
 
 pt_dtype_t pt_transfer_wire_dtype(const pt_transfer_t *transfer)
 {
-    return pt_transfer_is_sum(transfer) ? transfer->wire : transfer->send.dtype;
+    return pt_transfer_is_sum(transfer) ? transfer->wire_dtype : transfer->send.dtype;
 }
 
 void pt_pieces_count(pt_request_t *request)
@@ -186,7 +186,7 @@ static pt_status_t piece_copy(pt_request_t *request, char *device, int64_t first
 
 static bool piece_is_cast(const pt_transfer_t *transfer)
 {
-    return pt_transfer_is_sum(transfer) && transfer->wire != transfer->send.dtype;
+    return pt_transfer_is_sum(transfer) && transfer->wire_dtype != transfer->send.dtype;
 }
 
 /* An all-gather sends from its place among what is received, where it is copied to. */
@@ -249,14 +249,14 @@ static void piece_describe(pt_request_t *request, pt_slot_t *slot)
 {
     const pt_transfer_t *transfer = &request->transfer;
     const pt_engine_t *engine = transfer->comm->engine;
-    pt_wire_move_t *move = &slot->ticket.move;
+    pt_transport_move_t *move = &slot->ticket.move;
     int64_t own = piece_own(request, slot), size = transfer->comm->group->size;
     int64_t bytes = (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer));
     bool gathers = transfer->kind == PT_ALL_GATHER, cast = piece_is_cast(transfer);
     bool staged = request->staged;
     char *sent = cast ? slot->sent : transfer->send.data;
 
-    *move = (pt_wire_move_t){
+    *move = (pt_transport_move_t){
         .kind = transfer->kind == PT_REDUCE_SCATTER ? PT_ALL_TO_ALL : PT_ALL_GATHER,
         .dtype = pt_transfer_wire_dtype(transfer),
         .count = own,
@@ -336,7 +336,7 @@ static pt_status_t piece_start(pt_request_t *request, bool *moved)
     slot->ticket.group = comm->group;
     slot->ticket.done = false;
     PT_TRY(pt_watch_explain(
-        comm->engine->wire->ops->start(comm->engine->wire, &slot->ticket)));
+        comm->engine->transport->ops->start(comm->engine->transport, &slot->ticket)));
     if (request->started++ == 0)
         watch_on_wire(request->watch);
     comm->ring->started++;
@@ -369,7 +369,7 @@ static pt_status_t piece_sum(pt_request_t *request, const pt_slot_t *slot)
 
     if (own == 0)
         return PT_OK;
-    sum.src = pt_tensor_2d(slot->received, transfer->wire, recv->memory,
+    sum.src = pt_tensor_2d(slot->received, transfer->wire_dtype, recv->memory,
                            transfer->comm->group->size, own);
     sum.dst = pt_tensor_slice(pt_tensor_1d(recv->data, recv->dtype, recv->memory, own),
                               0, slot->first, own);
@@ -386,8 +386,8 @@ static pt_status_t piece_land(pt_request_t *request, bool *moved)
     if (request->landed == request->started ||
         comm->ring->landed != request->first_piece + (uint64_t)request->landed)
         return PT_OK; /* none, or those of earlier requests go first */
-    PT_TRY(
-        pt_watch_explain(engine->wire->ops->test(engine->wire, &slot->ticket, &done)));
+    PT_TRY(pt_watch_explain(
+        engine->transport->ops->test(engine->transport, &slot->ticket, &done)));
     if (!done)
         return PT_OK;
     if (request->staged)

@@ -4,13 +4,13 @@
  *   engine.c    communicators, pools, layout        request.c  the state machine
  *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
  *   pieces.c    what goes through a ring            ring.c     rings, block.c blocks
- *   collect.c   small blocking collectives          ledger.c   what was sent
+ *   collect.c   small blocking collectives          traffic.c   what was sent
  *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry
  *   watch*.c    the watchdog (watch.h) */
 #ifndef PT_COMM_PRIVATE_H
 #define PT_COMM_PRIVATE_H
 
-#include "src/comm/wire.h"
+#include "src/comm/transport.h"
 
 enum { PT_COMM_NAME = 32 };
 
@@ -56,7 +56,7 @@ struct pt_request {
     pt_event_t *event; /* first `ready`, then of staging, then of the device part */
     pt_segment_t segment;
     char *stage_send, *stage_recv; /* in the segment */
-    pt_wire_ticket_t ticket;
+    pt_transport_ticket_t ticket;
     watch_ticket_t watch;
     pt_request_t *previous, *next; /* active ones of the engine, in order of begin */
     pt_request_t *later;           /* in the queue of its communicator */
@@ -78,7 +78,7 @@ typedef struct pt_slot {
     char *sent, *received; /* device: rounded to the wire's type; blocks to be summed */
     int64_t stage_sent, stage_received; /* offsets in the staging of the engine */
     int64_t *counts; /* [4·size]: of send, starts of send, of recv, starts of recv; NULL: dry */
-    pt_wire_ticket_t ticket;
+    pt_transport_ticket_t ticket;
 } pt_slot_t;
 
 /* Pieces of a communicator take the slots in turn: number n has slot n modulo slots. Those of an
@@ -92,7 +92,7 @@ struct pt_ring {
 
 struct pt_comm {
     pt_engine_t *engine;
-    pt_wire_group_t *group;
+    pt_transport_group_t *group;
     char name[PT_COMM_NAME];
     pt_axis_t axis;
     pt_queue_t collectives, messages;
@@ -101,10 +101,10 @@ struct pt_comm {
 };
 
 struct pt_engine {
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_device_t *device;
     pt_stream_t *stream; /* of staging copies, casts and sums; NULL without device */
-    bool direct;         /* the wire may touch device memory */
+    bool direct;         /* the transport may touch device memory */
     uint64_t chaos;
     pt_comm_t *world;
 
@@ -123,7 +123,7 @@ struct pt_engine {
     pt_guard_t *guards;
     int guard_count;
 
-    pt_ledger_t ledger;
+    pt_traffic_t traffic;
 };
 
 /* engine.c */
@@ -139,7 +139,7 @@ const pt_tensor_t *pt_transfer_tensor(const pt_transfer_t *transfer);
 pt_status_t pt_request_wait(pt_request_t *request);
 void pt_request_release(pt_request_t *request);
 /* Puts a move of host memory in the queue of `comm`: the small collectives. */
-pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
+pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_transport_move_t *move,
                                   pt_request_t **out);
 bool pt_request_has_turn(const pt_request_t *request);
 void pt_request_leave_queue(pt_request_t *request);
@@ -177,15 +177,15 @@ pt_status_t pt_staging_release(pt_request_t *request);
 pt_status_t pt_staging_out(pt_request_t *request);
 pt_status_t pt_staging_in(pt_request_t *request);
 
-/* ledger.c: books a begin; counts what leaves this rank. */
-void pt_ledger_book(const pt_request_t *request);
-void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move);
-void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
+/* traffic.c: books a begin; counts what leaves this rank. */
+void pt_traffic_book(const pt_request_t *request);
+void pt_traffic_book_small(pt_comm_t *comm, const pt_transport_move_t *move);
+void pt_traffic_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
 
 /* watch.c: records of what this rank begins and waits for. Operations beside pt_transfer_kind_t and those
- * of wire.h: */
+ * of transport.h: */
 enum {
-    WATCH_SPLIT = PT_WIRE_GATHER + 1,
+    WATCH_SPLIT = PT_TRANSPORT_GATHER + 1,
     WATCH_FREE,
     WATCH_FINALIZE,
     WATCH_DEVICE /* waits for its own device */
@@ -205,7 +205,7 @@ watch_ticket_t watch_block(const pt_comm_t *comm, int kind);
 void watch_blocked(const pt_comm_t *comm, watch_ticket_t ticket);
 /* A failure injected into this collective, at the site of the phase this rank is in: shortens a block of `move`; true: it is
  * left out. */
-bool watch_inject(const pt_comm_t *comm, pt_wire_move_t *move);
+bool watch_inject(const pt_comm_t *comm, pt_transport_move_t *move);
 /* Asks the watching threads to compare the records. */
 void watch_ask(void);
 /* Releases the records. */

@@ -68,12 +68,12 @@ static void request_leave_active(pt_request_t *request)
     *(request->next ? &request->next->previous : &engine->last) = request->previous;
 }
 
-/* Order is the contract: the wire matches collectives by it. Messages are matched by peer and
+/* Order is the contract: the transport matches collectives by it. Messages are matched by peer and
  * tag, so only those of the same pair wait for each other. */
 bool pt_request_has_turn(const pt_request_t *request)
 {
     const pt_queue_t *queue = request_queue_of(request);
-    const pt_wire_move_t *move = &request->ticket.move;
+    const pt_transport_move_t *move = &request->ticket.move;
 
     if (!request_is_message(request))
         return queue->first == request;
@@ -116,7 +116,7 @@ static bool request_may_follow(const pt_request_t *request)
     return true;
 }
 
-/* The device work before the wire: copying out, and the sums of the requests that this one comes after,
+/* The device work before the transport: copying out, and the sums of the requests that this one comes after,
  * which are ahead of it in the engine's stream. Pieces see to it themselves. */
 static pt_status_t request_start_staging(pt_request_t *request)
 {
@@ -160,7 +160,7 @@ static pt_status_t request_advance_staging(pt_request_t *request)
     return PT_OK;
 }
 
-/* The device work after the wire. It is ordered by `event`, which end makes the caller's stream
+/* The device work after the transport. It is ordered by `event`, which end makes the caller's stream
  * wait for. */
 static pt_status_t request_start_finish(pt_request_t *request)
 {
@@ -193,7 +193,8 @@ static pt_status_t request_advance_queued(pt_request_t *request)
     pt_request_leave_queue(request);
     request->state = PT_REQUEST_ON_WIRE;
     watch_on_wire(request->watch);
-    return pt_watch_explain(engine->wire->ops->start(engine->wire, &request->ticket));
+    return pt_watch_explain(
+        engine->transport->ops->start(engine->transport, &request->ticket));
 }
 
 static pt_status_t request_advance_on_wire(pt_request_t *request)
@@ -204,7 +205,7 @@ static pt_status_t request_advance_on_wire(pt_request_t *request)
     if (request->piece > 0)
         return request_advance_pieces(request);
     PT_TRY(pt_watch_explain(
-        engine->wire->ops->test(engine->wire, &request->ticket, &done)));
+        engine->transport->ops->test(engine->transport, &request->ticket, &done)));
     return done ? request_start_finish(request) : PT_OK;
 }
 
@@ -272,31 +273,31 @@ void pt_request_release(pt_request_t *request)
     engine->unused = request;
 }
 
-static pt_wire_move_t request_move_of(const pt_transfer_t *transfer)
+static pt_transport_move_t request_move_of(const pt_transfer_t *transfer)
 {
     const pt_tensor_t *tensor = pt_transfer_tensor(transfer);
-    pt_wire_move_t move = {.kind = (int)transfer->kind,
-                           .peer = transfer->peer,
-                           .tag = transfer->tag,
-                           .dtype = tensor->dtype,
-                           .count = pt_tensor_count(tensor),
-                           .send = transfer->send.data,
-                           .recv = transfer->recv.data,
-                           .send_counts = transfer->send_counts,
-                           .send_starts = transfer->send_starts,
-                           .recv_counts = transfer->recv_counts,
-                           .recv_starts = transfer->recv_starts};
+    pt_transport_move_t move = {.kind = (int)transfer->kind,
+                                .peer = transfer->peer,
+                                .tag = transfer->tag,
+                                .dtype = tensor->dtype,
+                                .count = pt_tensor_count(tensor),
+                                .send = transfer->send.data,
+                                .recv = transfer->recv.data,
+                                .send_counts = transfer->send_counts,
+                                .send_starts = transfer->send_starts,
+                                .recv_counts = transfer->recv_counts,
+                                .recv_starts = transfer->recv_starts};
 
     if (move.kind == PT_ALL_TO_ALL)
         move.count /= transfer->comm->group->size;
     return move;
 }
 
-/* Where the wire meets the bytes when they are staged. */
+/* Where the transport meets the bytes when they are staged. */
 static void request_redirect(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
-    pt_wire_move_t *move = &request->ticket.move;
+    pt_transport_move_t *move = &request->ticket.move;
     int64_t own = pt_tensor_bytes(&transfer->send) * transfer->comm->group->rank;
 
     move->recv = request->stage_recv;
@@ -332,7 +333,7 @@ pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out)
     PT_TRY_GOTO(release, pt_staging_take(request));
     if (request->staged && request->piece == 0)
         request_redirect(request);
-    pt_ledger_book(request);
+    pt_traffic_book(request);
     request_enqueue(request);
     *out = request;
     return request_advance(request);
@@ -346,7 +347,7 @@ give_back_event:
     return status;
 }
 
-pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_wire_move_t *move,
+pt_status_t pt_request_begin_move(pt_comm_t *comm, const pt_transport_move_t *move,
                                   pt_request_t **out)
 {
     PT_TRY(request_new(comm, out));
@@ -383,7 +384,7 @@ pt_status_t pt_request_wait(pt_request_t *request)
         pt_wait_idle(&idle, engine->moves);
     }
     watch_waited();
-    engine->ledger.wait_sec += pt_clock_sec() - request_op_sec(engine) - start;
+    engine->traffic.wait_sec += pt_clock_sec() - request_op_sec(engine) - start;
     return PT_OK;
 }
 
@@ -395,7 +396,7 @@ pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream)
     if (!r)
         return PT_OK;
     engine = request_engine_of(r);
-    engine->ledger.waits += r->state != PT_REQUEST_DONE;
+    engine->traffic.waits += r->state != PT_REQUEST_DONE;
     PT_TRY(pt_request_wait(r));
     if (r->marked && stream)
         PT_TRY(engine->device->ops->stream_wait(engine->device, stream, r->event));

@@ -35,7 +35,7 @@ static pt_status_t ring_slot(pt_comm_t *comm, pt_slot_t *slot)
 
     if (comm->engine->device)
         PT_TRY(pt_engine_take_event(comm->engine, &slot->event));
-    return comm->engine->wire->moves_data
+    return comm->engine->transport->moves_data
                ? PT_NEW("counts of blocks", 6 * size, &slot->counts)
                : PT_OK;
 }

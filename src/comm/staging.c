@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host segments for tensors of a device whose memory the wire cannot touch.
+/* Host segments for tensors of a device whose memory the transport cannot touch.
  *
  * Segments are given first fit and live from begin to end, so that what a request gets depends on
  * the order of begins and ends only, never on timing: a dry run of a step finds what the

@@ -28,7 +28,7 @@ _Static_assert(offsetof(watch_record_t, number) == 0, "publish writes it last");
 
 /* Mutable globals: the thread that watches and the hooks in the state machine need them. */
 static struct {
-    pt_wire_t *wire; /* NULL: not open */
+    pt_transport_t *transport; /* NULL: not open */
     void (*abort)(int exit_code);
     int world; /* ranks */
     watch_area_t *areas, *own;
@@ -43,7 +43,7 @@ int watch_areas(watch_area_t **areas, watch_area_t **own)
 {
     *areas = watch.areas;
     *own = watch.own;
-    return watch.wire ? watch.count : 0;
+    return watch.transport ? watch.count : 0;
 }
 
 uint64_t watch_token(void)
@@ -59,7 +59,7 @@ int watch_world(void)
 void watch_abort(int exit_code)
 {
     watch.abort(exit_code);
-    pt_wire_leave(NULL, exit_code);
+    pt_transport_leave(NULL, exit_code);
 }
 
 /* ---- memory ------------------------------------------------------------------------------- */
@@ -138,13 +138,13 @@ static pt_status_t watch_open_together(pt_comm_t *world)
     return PT_OK;
 }
 
-pt_status_t pt_watch_open(pt_wire_t *wire, void (*abort)(int exit_code))
+pt_status_t pt_watch_open(pt_transport_t *transport, void (*abort)(int exit_code))
 {
     pt_engine_t *engine = NULL;
     char process, thread;
     pt_status_t status;
 
-    PT_TRY(pt_engine_create(wire, &(pt_engine_options_t){.device = NULL}, &engine));
+    PT_TRY(pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine));
     status = watch_open_together(pt_engine_world(engine));
     pt_engine_destroy(engine);
     if (status != PT_OK)
@@ -152,9 +152,9 @@ pt_status_t pt_watch_open(pt_wire_t *wire, void (*abort)(int exit_code))
     watch_set(&watch.own->pid, (uint64_t)getpid());
     watch_set(&watch.own->start_ticks, watch_process(getpid(), &process, &thread));
     watch_set(&watch.own->patient, true);
-    watch.world = wire->world->size;
+    watch.world = transport->world->size;
     watch.abort = abort;
-    watch.wire = wire;
+    watch.transport = transport;
     pt_watch_beat();
     return PT_OK;
 }
@@ -178,7 +178,8 @@ void watch_join(pt_comm_t *comm, const pt_comm_t *parent, int color)
     uint64_t id = WORLD_ID;
     watch_slot_t *slot = NULL;
 
-    if (!watch.wire || comm->engine->wire != watch.wire || (parent && !parent->watch))
+    if (!watch.transport || comm->engine->transport != watch.transport ||
+        (parent && !parent->watch))
         return;
     if (parent)
         id = pt_mix64(parent->watch->comm.id ^
@@ -252,7 +253,7 @@ static void watch_moved(void)
 
 void pt_watch_beat(void)
 {
-    if (!watch.wire || watch.waits)
+    if (!watch.transport || watch.waits)
         return;
     watch_where_t where = watch_where_now();
     watch_store(watch.own->where, &where, WATCH_WHERE_WORDS);
@@ -263,7 +264,7 @@ void pt_watch_mark(const char *doing)
 {
     char text[WATCH_DOING] = "";
 
-    if (!watch.wire)
+    if (!watch.transport)
         return;
     snprintf(text, sizeof text, "%s", doing ? doing : "");
     watch_store(watch.own->doing, text, WATCH_DOING_WORDS);
@@ -272,7 +273,7 @@ void pt_watch_mark(const char *doing)
 
 void pt_watch_be_patient(bool patient)
 {
-    if (watch.wire)
+    if (watch.transport)
         watch_set(&watch.own->patient, patient);
 }
 
@@ -303,7 +304,7 @@ static watch_record_t watch_record_of(const pt_comm_t *comm, int kind)
 static watch_record_t watch_record_of_request(const pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
-    const pt_wire_move_t *move = &request->ticket.move;
+    const pt_transport_move_t *move = &request->ticket.move;
     bool small = transfer->kind == PT_TRANSFER_KINDS;
     watch_record_t record =
         watch_record_of(transfer->comm, small ? move->kind : (int)transfer->kind);
@@ -353,7 +354,7 @@ static void watch_stamp(watch_ticket_t ticket, size_t word)
 
 void watch_on_wire(watch_ticket_t ticket)
 {
-    if (ticket.number > 0 && watch.wire)
+    if (ticket.number > 0 && watch.transport)
         watch_stamp(ticket, WORD_OF(wire_nsec));
 }
 
@@ -389,7 +390,7 @@ void watch_wait_request(const pt_request_t *request)
 
 void watch_wait_device(void)
 {
-    if (!watch.wire || watch.waits)
+    if (!watch.transport || watch.waits)
         return;
     watch_wait_in(&(watch_record_t){.number = UINT64_MAX,
                                     .kind = WATCH_DEVICE,
@@ -426,7 +427,7 @@ void watch_blocked(const pt_comm_t *comm, watch_ticket_t ticket)
 
 void pt_watch_finish(void)
 {
-    for (int i = 0; watch.wire && i < WATCH_COMMS; i++)
+    for (int i = 0; watch.transport && i < WATCH_COMMS; i++)
         if (watch.slots[i].comm.id == WORLD_ID)
             (void)watch_block(&(pt_comm_t){.watch = &watch.slots[i]}, WATCH_FINALIZE);
 }
@@ -446,7 +447,7 @@ static const char *const sites[PT_PHASE_COUNT] = {
     [PT_PHASE_SAVE] = "comm.save",
 };
 
-bool watch_inject(const pt_comm_t *comm, pt_wire_move_t *move)
+bool watch_inject(const pt_comm_t *comm, pt_transport_move_t *move)
 {
     pt_watch_beat();
     const char *site = sites[pt_log_where()->phase];
@@ -459,6 +460,6 @@ bool watch_inject(const pt_comm_t *comm, pt_wire_move_t *move)
 
 void watch_ask(void)
 {
-    if (watch.wire)
+    if (watch.transport)
         watch_set(&watch.own->differs, true);
 }

@@ -130,7 +130,7 @@ void watch_end_run(int exit_code)
 {
     (void)watch_do_within(end_sec, watch_abort_all, &exit_code);
     watch_kill_host();
-    pt_wire_leave(NULL, exit_code);
+    pt_transport_leave(NULL, exit_code);
 }
 
 typedef struct telling {

@@ -7,8 +7,8 @@
 const char *watch_kind_name(int kind)
 {
     switch (kind) {
-    case PT_WIRE_BARRIER: return "barrier";
-    case PT_WIRE_GATHER: return "gather";
+    case PT_TRANSPORT_BARRIER: return "barrier";
+    case PT_TRANSPORT_GATHER: return "gather";
     case WATCH_SPLIT: return "MPI_Comm_split";
     case WATCH_FREE: return "MPI_Comm_free";
     case WATCH_FINALIZE: return "MPI_Finalize";

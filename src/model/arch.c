@@ -67,10 +67,10 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
 
 /* ---- Rows ---- */
 
-static pt_shard_rule_t arch_cut(pt_shard_kind_t kind, int dim, int64_t granule)
+static pt_shard_rule_t arch_cut(pt_shard_kind_t kind, int dim, int64_t granularity)
 {
     return (pt_shard_rule_t){
-        .kind = kind, .dim = dim, .axis = PT_AXIS_TENSOR, .granule = granule};
+        .kind = kind, .dim = dim, .axis = PT_AXIS_TENSOR, .granularity = granularity};
 }
 
 /* Rows of the vocabulary need not divide. */

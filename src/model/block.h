@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* block.h — what a model is made of (private to src/model).
  *
- * A model is a row of blocks, each with a program (program.h). place.c decides where a block's tensors live,
+ * A model is a row of blocks, each with a program (program.h). region.c decides where a block's tensors live,
  * pass.c runs the programs: recompute, brackets around weights and the split of the backward pass are there and
  * nowhere else. Where a tensor lives follows from who reads it last:
  *
@@ -111,7 +111,7 @@ struct pt_call {
     pt_tensor_t dy;   /* backward: [n,C] */
 };
 
-/* ---- place.c ---- */
+/* ---- region.c ---- */
 
 /* Regions and offsets of all blocks. Fails: MEMORY on overflow. */
 pt_status_t pt_model_plan_memory(pt_model_t *model);

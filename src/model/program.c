@@ -146,8 +146,8 @@ int64_t pt_program_size(const pt_program_t *program, pt_role_t role, int dim)
     return program_local(program, role).shape[dim];
 }
 
-pt_dist_t pt_program_spread_of(const pt_program_t *program, pt_role_t role,
-                               pt_axis_t axis)
+pt_dist_t pt_program_placement_of(const pt_program_t *program, pt_role_t role,
+                                  pt_axis_t axis)
 {
     return program_local(program, role).dist[axis];
 }
@@ -217,6 +217,6 @@ pt_status_t pt_program_end(pt_program_t *program)
     if (program->status == PT_OK && program->context.training)
         program_add_gradients(program);
     PT_TRY(program->status);
-    PT_TRY(pt_program_check_spread(program));
+    PT_TRY(pt_program_check_placement(program));
     return pt_program_order(program);
 }

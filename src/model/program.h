@@ -10,7 +10,7 @@
  *   weight    adds to the gradients of the parameters
  *
  * and declares which operands each pass reads and writes. Everything else follows from that table: in which
- * order the passes of the nodes run, until when a tensor is kept and so where it lives (place.c), what is
+ * order the passes of the nodes run, until when a tensor is kept and so where it lives (region.c), what is
  * computed again, whether an input's gradient is written or added to, and the checks that nobody
  * reads what nobody wrote, a gradient that another has replaced, or a partial sum as if it were whole. A new
  * layer is another table; a new axis adds nodes to it.
@@ -87,10 +87,11 @@ typedef struct pt_node_kind {
     bool adds; /* can add dx to what others have put there */
     /* How y is spread over the ranks of `axis`; refuses what the kind cannot read. NULL: an element-wise kind, whose
      * inputs are whole and spread alike, and y as they are. */
-    pt_status_t (*spread)(pt_program_t *program, const pt_node_t *node, pt_axis_t axis);
+    pt_status_t (*placement)(pt_program_t *program, const pt_node_t *node,
+                             pt_axis_t axis);
     /* The same for dx. NULL: dy is whole, dx is spread as x. */
-    pt_status_t (*spread_gradient)(pt_program_t *program, const pt_node_t *node,
-                                   pt_axis_t axis);
+    pt_status_t (*placement_gradient)(pt_program_t *program, const pt_node_t *node,
+                                      pt_axis_t axis);
 } pt_node_kind_t;
 
 struct pt_node {
@@ -201,18 +202,18 @@ void pt_program_add(pt_program_t *program, const pt_node_t *node);
 bool pt_program_has(const pt_program_t *program, pt_role_t role);
 int64_t pt_program_size(const pt_program_t *program, pt_role_t role, int dim);
 
-/* Derives all that follows and checks it: order.c, spread.c. */
+/* Derives all that follows and checks it: order.c, placement.c. */
 pt_status_t pt_program_end(pt_program_t *program);
 pt_status_t pt_program_order(pt_program_t *program);
-pt_status_t pt_program_check_spread(pt_program_t *program);
+pt_status_t pt_program_check_placement(pt_program_t *program);
 
 /* The tensor's place on an axis of more than one rank. */
-pt_dist_t pt_program_spread(const pt_program_t *program, int tensor, pt_axis_t axis);
-void pt_program_set_spread(pt_program_t *program, int tensor, pt_axis_t axis,
-                           pt_dist_t dist);
+pt_dist_t pt_program_placement(const pt_program_t *program, int tensor, pt_axis_t axis);
+void pt_program_set_placement(pt_program_t *program, int tensor, pt_axis_t axis,
+                              pt_dist_t dist);
 /* How this rank's shard of a parameter is cut. */
-pt_dist_t pt_program_spread_of(const pt_program_t *program, pt_role_t role,
-                               pt_axis_t axis);
+pt_dist_t pt_program_placement_of(const pt_program_t *program, pt_role_t role,
+                                  pt_axis_t axis);
 /* Refuses to read a partial sum, or (`dim` >= 0) a cut along `dim`. Absent operands are fine. */
 pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t *node,
                                     pt_operand_t operand, pt_axis_t axis, int dim);

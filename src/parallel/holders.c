@@ -7,13 +7,13 @@ unsigned pt_holders_replicas(const pt_param_t *param)
     return param->expert ? PT_AXIS_BIT(PT_AXIS_EXPERT_DATA) : PT_DENSE_REPLICAS;
 }
 
-/* Fewer granules (KV heads) than ranks: neighbours share one. */
+/* Fewer multiples (KV heads) than ranks: neighbours share one. */
 static int holders_sharers(const pt_param_t *param, int part, int size)
 {
     const pt_shard_rule_t *rule = &param->shard;
-    int64_t granules = param->part[part].shape[rule->dim] / rule->granule;
+    int64_t multiples = param->part[part].shape[rule->dim] / rule->granularity;
 
-    return rule->padded || granules >= size ? 1 : (int)(size / granules);
+    return rule->padded || multiples >= size ? 1 : (int)(size / multiples);
 }
 
 pt_holders_t pt_holders_of(const pt_param_t *param, int part,

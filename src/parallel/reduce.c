@@ -44,7 +44,7 @@ static pt_status_t reduce_launch(pt_units_t *units, int index, pt_stream_t *stre
         .kind = PT_REDUCE_SCATTER, .comm = comm, .granularity = PT_SHARD_ALIGN};
     transfer.send = bucket->grads;
     transfer.recv = reduce_shard_of(units, index, bucket->grads);
-    transfer.wire = units->options.wire_dtype;
+    transfer.wire_dtype = units->options.wire_dtype;
     PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
     PT_TRY(pt_comm_begin(&transfer, &bucket->reduce));
     units->order[units->begun++] = index;

@@ -12,11 +12,11 @@ static int shard_zigzag_extents(int64_t length, int index, int size, pt_extent_t
 }
 
 /* Equal shares, the last ones lacking what there is not. */
-static int shard_padded_extents(int64_t length, int64_t granule, int index, int size,
-                                pt_extent_t *out)
+static int shard_padded_extents(int64_t length, int64_t granularity, int index,
+                                int size, pt_extent_t *out)
 {
-    int64_t granules = (length + granule - 1) / granule;
-    int64_t share = (granules + size - 1) / size * granule;
+    int64_t multiples = (length + granularity - 1) / granularity;
+    int64_t share = (multiples + size - 1) / size * granularity;
     int64_t first = index * share < length ? index * share : length;
     int64_t count = length - first < share ? length - first : share;
     *out = (pt_extent_t){first, count, 0, share};
@@ -30,14 +30,14 @@ int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part
     if (rule->kind == PT_SHARD_ZIGZAG)
         return shard_zigzag_extents(part_length[0], index, size, out);
     if (rule->padded)
-        return shard_padded_extents(part_length[0], rule->granule, index, size, out);
+        return shard_padded_extents(part_length[0], rule->granularity, index, size, out);
     int cuts = rule->kind == PT_SHARD_NONE ? 1 : size;
     int cut = rule->kind == PT_SHARD_NONE ? 0 : index;
     for (int p = 0; p < parts; p++) {
-        int64_t granules = part_length[p] / rule->granule;
-        /* Fewer granules (KV heads) than ranks: neighbours share one. */
-        int64_t sharers = granules < cuts ? cuts / granules : 1;
-        int64_t mine = granules / (cuts / sharers) * rule->granule;
+        int64_t multiples = part_length[p] / rule->granularity;
+        /* Fewer multiples (KV heads) than ranks: neighbours share one. */
+        int64_t sharers = multiples < cuts ? cuts / multiples : 1;
+        int64_t mine = multiples / (cuts / sharers) * rule->granularity;
         out[p] = (pt_extent_t){start + cut / sharers * mine, mine, local, mine};
         start += part_length[p];
         local += mine;

@@ -138,7 +138,7 @@ static pt_status_t units_layout_rings(pt_units_t *units, bool expert,
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *sums = expert ? mesh->expert_replicas : mesh->dense_replicas;
     pt_comm_t *gathers = expert ? mesh->expert_gather : mesh->dense_gather;
-    pt_dtype_t wire = units->options.wire_dtype;
+    pt_dtype_t wire_dtype = units->options.wire_dtype;
     pt_ring_options_t ring = {.slots = units->options.in_flight};
     int replicas = pt_comm_size(sums);
     int64_t largest = 0;
@@ -152,9 +152,9 @@ static pt_status_t units_layout_rings(pt_units_t *units, bool expert,
     PT_TRY(pt_comm_layout_ring(gathers, &ring, communication));
     if (units->options.weights_only)
         return PT_OK;
-    ring.peer_bytes = units_peer_bytes(largest, replicas, wire);
+    ring.peer_bytes = units_peer_bytes(largest, replicas, wire_dtype);
     ring.sums = true;
-    ring.narrows = wire != units->options.grad_dtype;
+    ring.narrows = wire_dtype != units->options.grad_dtype;
     return pt_comm_layout_ring(sums, &ring, communication);
 }
 

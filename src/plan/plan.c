@@ -2,12 +2,12 @@
 /* A plan as JSON. */
 #include "penta/plan/plan.h"
 
-static json_t *plan_ledger_json(const pt_ledger_t *ledger)
+static json_t *plan_traffic_json(const pt_traffic_t *traffic)
 {
     json_t *list = json_array();
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
         for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
-            const pt_ledger_row_t *row = &ledger->rows[axis][kind];
+            const pt_traffic_row_t *row = &traffic->rows[axis][kind];
             if (row->calls > 0)
                 json_array_append_new(
                     list, json_pack("{s:s, s:s, s:I, s:I, s:I}", "axis",
@@ -45,8 +45,8 @@ json_t *pt_plan_json(const pt_plan_t *plan)
                      plan->ranks, "rank", plan->rank, "parameters",
                      (json_int_t)plan->parameters, "bytes", memory, "total_bytes",
                      (json_int_t)plan->total_bytes, "setup_messages",
-                     plan_ledger_json(&plan->setup), "step_messages",
-                     plan_ledger_json(&plan->step), "step_ops", plan_ops_json(plan),
+                     plan_traffic_json(&plan->setup), "step_messages",
+                     plan_traffic_json(&plan->step), "step_ops", plan_ops_json(plan),
                      "micro_batches", (json_int_t)plan->micro_batches, "sequences",
                      (json_int_t)plan->sequences, "tokens", (json_int_t)plan->tokens);
 }

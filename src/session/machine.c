@@ -63,8 +63,8 @@ static pt_status_t machine_make_mesh(const pt_machine_options_t *options,
     return pt_mesh_create(m->engine, &shape, &m->mesh);
 }
 
-pt_status_t pt_machine_open(pt_wire_t *wire, const pt_machine_options_t *options,
-                            pt_machine_t *out)
+pt_status_t pt_machine_open(pt_transport_t *transport,
+                            const pt_machine_options_t *options, pt_machine_t *out)
 {
     *out = (pt_machine_t){.device = NULL};
     pt_status_t status, opened = machine_open_device(options, out);
@@ -73,7 +73,7 @@ pt_status_t pt_machine_open(pt_wire_t *wire, const pt_machine_options_t *options
                                   .gpu_direct = options->gpu_direct,
                                   .max_requests = 1024 + 2 * options->units};
 
-    PT_TRY_GOTO(fail, pt_engine_create(wire, &engine, &out->engine));
+    PT_TRY_GOTO(fail, pt_engine_create(transport, &engine, &out->engine));
     pt_comm_t *world = pt_engine_world(out->engine);
     PT_TRY_GOTO(fail, pt_comm_agree(world, opened, false));
     PT_TRY_GOTO(fail, machine_check_arithmetic(out->device, world));

@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-static void warn_of_crowding(const pt_trainer_t *t)
+static void warn_of_oversubscription(const pt_trainer_t *t)
 {
     cpu_set_t mine;
     int ranks = pt_engine_ranks_on_host(t->machine.engine),
@@ -64,7 +64,7 @@ static void bind_threads(const cpu_set_t *cpus)
 void pt_train_settle_threads(const pt_trainer_t *t)
 {
     cpu_set_t allowed, mine;
-    warn_of_crowding(t);
+    warn_of_oversubscription(t);
     if (t->config->run.bind && sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
         pt_train_choose_cpus(&allowed, pt_engine_ranks_on_host(t->machine.engine),
                              pt_engine_rank_on_host(t->machine.engine),

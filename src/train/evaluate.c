@@ -34,13 +34,13 @@ static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t rou
 static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_t mine,
                                     bool *stopped)
 {
-    int64_t wishes = 0;
+    int64_t stops = 0;
     if (e->want_stop && pt_clock_sec() >= e->next_sec) {
-        wishes = e->want_stop(e->self);
+        stops = e->want_stop(e->self);
         e->next_sec = pt_clock_sec() + look_every_sec;
     }
-    PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &wishes, 1, mine));
-    *stopped = wishes > 0;
+    PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &stops, 1, mine));
+    *stopped = stops > 0;
     return PT_OK;
 }
 

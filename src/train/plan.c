@@ -12,11 +12,11 @@ static bool plan_needs_staging(const pt_config_t *config, const pt_device_t *dev
     return config->run.device != PT_DEVICE_AUTO && config->run.device != PT_DEVICE_CPU;
 }
 
-static void plan_subtract(pt_ledger_t *ledger, const pt_ledger_t *before)
+static void plan_subtract(pt_traffic_t *traffic, const pt_traffic_t *before)
 {
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
         for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++) {
-            pt_ledger_row_t *row = &ledger->rows[axis][kind];
+            pt_traffic_row_t *row = &traffic->rows[axis][kind];
             row->calls -= before->rows[axis][kind].calls;
             row->messages -= before->rows[axis][kind].messages;
             row->bytes_sent -= before->rows[axis][kind].bytes_sent;
@@ -39,10 +39,10 @@ static pt_status_t plan_observe(pt_trainer_t *dry, pt_plan_t *out)
     pt_step_result_t result;
     pt_op_count_t before[PT_OP_COUNT];
 
-    out->setup = *pt_engine_ledger(dry->session.engine);
+    out->setup = *pt_engine_traffic(dry->session.engine);
     memcpy(before, dry->session.device->counts, sizeof before);
     PT_TRY(pt_train_step(dry, NULL, NULL, &result));
-    out->step = *pt_engine_ledger(dry->session.engine);
+    out->step = *pt_engine_traffic(dry->session.engine);
     plan_subtract(&out->step, &out->setup);
     plan_count_ops(dry->session.device->counts, before, out->step_ops);
     PT_TRY(pt_state_gather(&dry->state, PT_STATE_KINDS));
@@ -87,20 +87,20 @@ static void plan_make_error_local(void)
 pt_status_t pt_train_plan(const pt_config_t *config, int rank, int ranks,
                           pt_device_t *device, pt_plan_t *out)
 {
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     pt_trainer_t dry;
 
     *out = (pt_plan_t){.ranks = ranks,
                        .rank = rank,
                        .sequences = config->train.global_batch,
                        .tokens = config->train.global_batch * config->train.sequence};
-    PT_TRY(pt_wire_open_dry(rank, ranks, &wire));
-    pt_status_t status = pt_trainer_create_dry(config, wire, &dry);
+    PT_TRY(pt_transport_open_dry(rank, ranks, &transport));
+    pt_status_t status = pt_trainer_create_dry(config, transport, &dry);
     if (status == PT_OK) {
         status = plan_make(&dry, device, out);
         pt_trainer_destroy(&dry);
     }
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     if (status != PT_OK)
         plan_make_error_local();
     return status;

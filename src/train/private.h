@@ -11,8 +11,8 @@
 enum { PT_MAX_MICRO_BATCHES = 65536, PT_PROBE = 384 /* width of the GEMM probe */ };
 
 /* A trainer of which every byte, message and op can be counted, though nothing is computed and no data is read.
- * Warns of what a user may not have meant. Local (wire: dry). */
-pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_wire_t *wire,
+ * Warns of what a user may not have meant. Local (transport: dry). */
+pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_transport_t *transport,
                                   pt_trainer_t *out);
 
 /* Counted arenas against the memory of this host, before anything is placed. Local. Fails: MEMORY. */

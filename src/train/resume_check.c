@@ -65,20 +65,20 @@ static pt_status_t look_at_newest(view_t *view)
 static pt_status_t look(const pt_trainer_t *t)
 {
     const char *resume = t->config->checkpoint.resume;
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     pt_engine_t *engine = NULL;
     pt_engine_options_t options = {.device = NULL};
     pt_status_t status;
     pt_start_t start = pt_config_start(t->config);
     if (start == PT_START_AFRESH)
         return PT_OK;
-    PT_TRY(pt_wire_open_serial(&wire));
-    PT_TRY_GOTO(close, pt_engine_create(wire, &options, &engine));
+    PT_TRY(pt_transport_open_serial(&transport));
+    PT_TRY_GOTO(close, pt_engine_create(transport, &options, &engine));
     view_t view = {t, pt_engine_world(engine)};
     status = start == PT_START_NEWEST ? look_at_newest(&view) : look_at(resume, &view);
     pt_engine_destroy(engine);
 close:
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     return status;
 }
 

@@ -107,12 +107,12 @@ static pt_status_t check_owner(run_t *run)
                          false);
 }
 
-static pt_wishes_t wishes(void *self)
+static pt_step_request_t run_request(void *self)
 {
     const run_t *run = self;
-    return (pt_wishes_t){.stop = stop_is_wanted(self),
-                         .save = save_is_wanted(self),
-                         .slow = run->straggler.slow};
+    return (pt_step_request_t){.stop = stop_is_wanted(self),
+                               .save = save_is_wanted(self),
+                               .slow = run->straggler.slow};
 }
 
 /* A step that was done is reported, also when the next one cannot be. */
@@ -120,18 +120,18 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
 {
     int64_t before[PT_AXIS_WORLD + 1];
     double op_sec[PT_OP_COUNT];
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.session.engine);
-    report_axis_bytes(ledger, before);
+    const pt_traffic_t *traffic = pt_engine_traffic(run->trainer.session.engine);
+    report_axis_bytes(traffic, before);
     for (int op = 0; op < PT_OP_COUNT; op++)
         op_sec[op] = run->trainer.session.device->counts[op].sec;
     run->in_step = true;
     run->step_start_sec = pt_clock_sec();
     int64_t done = run->trainer.step;
-    pt_status_t status = pt_train_step(&run->trainer, wishes, run, step);
+    pt_status_t status = pt_train_step(&run->trainer, run_request, run, step);
     run->in_step = false;
     if (run->trainer.step == done)
         return status;
-    report_axis_bytes(ledger, run->step_bytes);
+    report_axis_bytes(traffic, run->step_bytes);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         run->step_bytes[axis] -= before[axis];
     keep_time(run, step, op_sec);
@@ -255,10 +255,10 @@ static pt_status_t enter_directory(run_t *run)
     return run_write_hosts(run);
 }
 
-static pt_status_t prepare(run_t *run, pt_wire_t *wire)
+static pt_status_t prepare(run_t *run, pt_transport_t *transport)
 {
     pt_trainer_t *t = &run->trainer;
-    PT_TRY(pt_trainer_prepare(run->config, wire, t));
+    PT_TRY(pt_trainer_prepare(run->config, transport, t));
     PT_TRY(pt_comm_agree(t->session.mesh->world, make_losses(run), false));
     run->root = pt_comm_rank(t->session.mesh->world) == 0;
     run->terminal = run->root && is_terminal();
@@ -286,10 +286,10 @@ static pt_status_t load(run_t *run)
     return pt_state_digest(&t->state, &run->digest);
 }
 
-static pt_status_t begin(run_t *run, pt_wire_t *wire)
+static pt_status_t begin(run_t *run, pt_transport_t *transport)
 {
     pt_trainer_t *t = &run->trainer;
-    PT_TRY(prepare(run, wire));
+    PT_TRY(prepare(run, transport));
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
     PT_TRY(load(run));
     if (run->root)
@@ -313,7 +313,7 @@ static void fill_result(run_t *run)
     r->loss = run->loss;
     r->validation_loss = run->validation_loss[0];
     r->digest = run->digest;
-    r->ledger = *pt_engine_ledger(t->session.engine);
+    r->traffic = *pt_engine_traffic(t->session.engine);
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         r->peak_bytes[c] = t->session.arena[c].peak;
 }
@@ -355,7 +355,7 @@ static void write_status(run_t *run, pt_status_t status)
     (void)pt_status_write(run->config->run.dir, &what);
 }
 
-pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_train_run(const pt_config_t *config, pt_transport_t *transport,
                          pt_train_result_t *result)
 {
     pt_status_t status;
@@ -367,7 +367,7 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
     run->start_sec = pt_clock_sec();
     run->start_wall = pt_clock_wall();
     hang_watch(run);
-    PT_TRY_GOTO(done, begin(run, wire));
+    PT_TRY_GOTO(done, begin(run, transport));
     status = loop(run);
     fill_result(run);
     if (run->root && (status == PT_OK || status == PT_STOPPED))

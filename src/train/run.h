@@ -161,7 +161,7 @@ json_t *report_number(double value);
 json_t *report_validation(const run_t *run);
 /* Share of the measured matrix-product rate that model FLOPs use. */
 double report_mfu(const run_t *run, double tokens_per_sec);
-void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1]);
+void report_axis_bytes(const pt_traffic_t *traffic, int64_t bytes[PT_AXIS_WORLD + 1]);
 /* Where train_sec went, longest first: the ops, waiting for data and for communication, and
  * "other", what is left. Returns their number. */
 typedef struct report_share {

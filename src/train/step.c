@@ -144,17 +144,17 @@ static pt_status_t agree_ahead(pt_trainer_t *t)
     return pt_comm_agree(t->session.mesh->world, t->ahead.status, false);
 }
 
-/* The one exchange: loss, norm, N of the next step, wishes, ranks without a next batch. */
-static pt_status_t exchange(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
+/* The one exchange: loss, norm, N of the next step, requests to stop or save, ranks without a next batch. */
+static pt_status_t exchange(pt_trainer_t *t, pt_step_request_fn ask, void *self,
                             pt_step_result_t *out, bool *ahead)
 {
     pt_sum_t sums[2] = {{.nan = 0}};
     t->where.phase = PT_PHASE_EXCHANGE;
     PT_TRY(fetch_sums(t, sums));
-    pt_wishes_t wish = wishes ? wishes(self) : (pt_wishes_t){0};
-    int64_t values[6] = {pt_train_counted(t, t->prefetched), wish.stop,
-                         t->ahead.status != PT_OK,           wish.save,
-                         (int64_t)(t->work_sec * 1e6),       wish.slow};
+    pt_step_request_t asked = ask ? ask(self) : (pt_step_request_t){0};
+    int64_t values[6] = {pt_train_counted(t, t->prefetched), asked.stop,
+                         t->ahead.status != PT_OK,           asked.save,
+                         (int64_t)(t->work_sec * 1e6),       asked.slow};
     PT_TRY(pt_comm_exchange(t->session.mesh->world, sums, 2, values, 6, PT_OK));
     t->next_valid = values[0];
     t->next_step = t->step + 1 < t->config->train.steps ? t->step + 1 : -1;
@@ -201,12 +201,12 @@ static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
     return PT_OK;
 }
 
-static pt_status_t run_step(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
+static pt_status_t run_step(pt_trainer_t *t, pt_step_request_fn ask, void *self,
                             pt_step_result_t *out)
 {
     const pt_executor_ops_t ops = {t, forward, backward, weight};
     double start = pt_clock_sec(),
-           waited = pt_engine_ledger(t->session.engine)->wait_sec;
+           waited = pt_engine_traffic(t->session.engine)->wait_sec;
     bool ahead;
     PT_TRY(load_batch(t));
     out->data_sec = pt_clock_sec() - start;
@@ -220,22 +220,22 @@ static pt_status_t run_step(pt_trainer_t *t, pt_wishes_fn wishes, void *self,
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->session.units, t->session.stream));
     PT_TRY(poison(t));
-    PT_TRY(exchange(t, wishes, self, out, &ahead));
+    PT_TRY(exchange(t, ask, self, out, &ahead));
     PT_TRY(update(t, out));
     PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
     out->step_sec = pt_clock_sec() - start;
-    out->comm_sec = pt_engine_ledger(t->session.engine)->wait_sec - waited;
+    out->comm_sec = pt_engine_traffic(t->session.engine)->wait_sec - waited;
     t->work_sec = out->step_sec - out->comm_sec;
     return ahead ? PT_OK : agree_ahead(t);
 }
 
-pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *self,
                           pt_step_result_t *out)
 {
     *out = (pt_step_result_t){0};
     trainer->where.step = trainer->step + 1;
     pt_alloc_seal();
-    pt_status_t status = run_step(trainer, wishes, self, out);
+    pt_status_t status = run_step(trainer, ask, self, out);
     pt_alloc_unseal();
     return status;
 }

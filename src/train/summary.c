@@ -17,12 +17,12 @@ static void set(json_t *object, const char *key, int64_t value)
     json_object_set_new(object, key, json_integer(value));
 }
 
-void report_axis_bytes(const pt_ledger_t *ledger, int64_t bytes[PT_AXIS_WORLD + 1])
+void report_axis_bytes(const pt_traffic_t *traffic, int64_t bytes[PT_AXIS_WORLD + 1])
 {
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++) {
         bytes[axis] = 0;
         for (int kind = 0; kind < PT_TRANSFER_KINDS; kind++)
-            bytes[axis] += ledger->rows[axis][kind].bytes_sent;
+            bytes[axis] += traffic->rows[axis][kind].bytes_sent;
     }
 }
 
@@ -37,10 +37,10 @@ static json_t *axes_json(const int64_t bytes[PT_AXIS_WORLD + 1])
 static json_t *traffic_json(const run_t *run)
 {
     int64_t bytes[PT_AXIS_WORLD + 1];
-    const pt_ledger_t *ledger = pt_engine_ledger(run->trainer.session.engine);
-    report_axis_bytes(ledger, bytes);
+    const pt_traffic_t *traffic = pt_engine_traffic(run->trainer.session.engine);
+    report_axis_bytes(traffic, bytes);
     json_t *object = axes_json(bytes);
-    set(object, "control", ledger->control.bytes_sent);
+    set(object, "control", traffic->control.bytes_sent);
     return object;
 }
 

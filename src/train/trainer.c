@@ -193,13 +193,13 @@ static pt_status_t start_scale(pt_trainer_t *t, pt_dtype_t dtype)
     return PT_OK;
 }
 
-static pt_status_t open_machine(pt_trainer_t *t, pt_wire_t *wire, const pt_arch_t *arch,
-                                bool dry)
+static pt_status_t open_machine(pt_trainer_t *t, pt_transport_t *transport,
+                                const pt_arch_t *arch, bool dry)
 {
     pt_machine_options_t options = pt_machine_options(t->config, dry);
     options.units = pt_arch_units(arch);
     options.layout = t->config;
-    PT_TRY(pt_machine_open(wire, &options, &t->machine));
+    PT_TRY(pt_machine_open(transport, &options, &t->machine));
     if (!dry)
         pt_train_settle_threads(t);
     return PT_OK;
@@ -220,8 +220,8 @@ static pt_status_t make_local(pt_trainer_t *t, const pt_arch_t *arch)
     return pt_session_count(&t->session);
 }
 
-static pt_status_t prepare(const pt_config_t *config, pt_wire_t *wire, bool dry,
-                           pt_trainer_t *out)
+static pt_status_t prepare(const pt_config_t *config, pt_transport_t *transport,
+                           bool dry, pt_trainer_t *out)
 {
     pt_status_t status;
     pt_arch_t arch;
@@ -230,7 +230,7 @@ static pt_status_t prepare(const pt_config_t *config, pt_wire_t *wire, bool dry,
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &arch));
     PT_TRY_GOTO(fail, start_scale(out, arch.dtype));
-    PT_TRY_GOTO(fail, open_machine(out, wire, &arch, dry));
+    PT_TRY_GOTO(fail, open_machine(out, transport, &arch, dry));
     choose_loading(out);
     status = make_local(out, &arch);
     /* Of a dry trainer its maker speaks. */
@@ -248,10 +248,10 @@ fail:
     return status;
 }
 
-pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
                                pt_trainer_t *out)
 {
-    return prepare(config, wire, false, out);
+    return prepare(config, transport, false, out);
 }
 
 /* Only now: what one rank takes, another would miss when it looks how much there is. */
@@ -269,17 +269,17 @@ fail:
     return status;
 }
 
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_transport_t *transport,
                               pt_trainer_t *out)
 {
-    PT_TRY(pt_trainer_prepare(config, wire, out));
+    PT_TRY(pt_trainer_prepare(config, transport, out));
     return pt_trainer_place(out);
 }
 
-pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_transport_t *transport,
                                   pt_trainer_t *out)
 {
-    PT_TRY(prepare(config, wire, true, out));
+    PT_TRY(prepare(config, transport, true, out));
     warn_of_padding(out);
     warn_of_moments(out);
     return pt_trainer_place(out);

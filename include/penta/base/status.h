@@ -57,7 +57,7 @@ const pt_error_t *pt_error_last(void);
 /* Replaces the record, for agreement points that learn of another rank's error. */
 void pt_error_set(const pt_error_t *error);
 void pt_error_clear(void);
-/* A LOCAL error is recorded: other ranks do not know. From here to pt_wire_abort no MPI call. */
+/* A LOCAL error is recorded: other ranks do not know. From here to pt_transport_abort no MPI call. */
 bool pt_error_is_fatal(void);
 /* Prints the record, once: an error line with place and, when local, host (common ones on
  * rank 0 only), at debug level its trace. Marks it reported. Nothing when there is none. */

@@ -20,22 +20,22 @@ typedef enum pt_axis {
     PT_AXIS_EXPERT_TENSOR,
     PT_AXIS_EXPERT_DATA, /* derived: what is left of tensor·context·data for experts */
     PT_AXIS_COUNT,
-    PT_AXIS_WORLD = PT_AXIS_COUNT /* for communicators and the ledger only */
+    PT_AXIS_WORLD = PT_AXIS_COUNT /* for communicators and the traffic counters only */
 } pt_axis_t;
 
 const char *pt_axis_name(pt_axis_t axis); /* "tensor", … */
 
 typedef enum pt_memory { PT_MEMORY_HOST, PT_MEMORY_DEVICE } pt_memory_t;
 
-typedef enum pt_spread {
+typedef enum pt_placement {
     PT_REPLICATED,  /* every rank of the axis holds the same elements */
     PT_SHARDED,     /* each holds a cut along dimension `dim` */
     PT_PARTIAL_SUM, /* the whole is the sum over the axis */
-} pt_spread_t;
+} pt_placement_t;
 
 typedef struct pt_dist {
-    uint8_t spread; /* pt_spread_t */
-    int8_t dim;     /* of the cut; -1 when not sharded */
+    uint8_t placement; /* pt_placement_t */
+    int8_t dim;        /* of the cut; -1 when not sharded */
 } pt_dist_t;
 
 enum { PT_MAX_DIMS = 4 };

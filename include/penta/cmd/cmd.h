@@ -13,9 +13,9 @@ typedef struct pt_command {
     const char *details;   /* paragraphs of --help */
     /* Option sections that matter, for --help: "model,train"; "": none. */
     const char *sections;
-    bool parallel; /* runs on all ranks of the launch; others run on the serial wire */
+    bool parallel; /* runs on all ranks of the launch; others run on the serial transport */
     /* argv[0] is the command's name, argv[1] never --help. Collective when parallel. */
-    pt_status_t (*run)(int argc, char **argv, pt_wire_t *wire);
+    pt_status_t (*run)(int argc, char **argv, pt_transport_t *transport);
 } pt_command_t;
 
 /* NULL: no such command; then the error record says so, with the nearest name. */
@@ -34,7 +34,8 @@ pt_status_t pt_cmd_check_output(pt_status_t status);
 
 /* The configuration of a command: [CONF] section.key=value …, gathered on rank 0, broadcast, parsed by
  * all. Collective. Fails: CONFIG, IO (common). */
-pt_status_t pt_cmd_config(pt_wire_t *wire, int argc, char **argv, pt_config_t *out);
+pt_status_t pt_cmd_config(pt_transport_t *transport, int argc, char **argv,
+                          pt_config_t *out);
 /* Is `flag` ("--json") among the arguments? Removes it. */
 bool pt_cmd_take_flag(int *argc, char **argv, const char *flag);
 

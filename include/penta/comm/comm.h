@@ -2,8 +2,8 @@
 /* comm.h — ranks talking to each other (layer: comm; with io/ the only code that calls MPI).
  *
  * An engine drives the communication of one run: its communicators, the requests in flight, the
- * host staging they need, the ledger that counts them, and the one function that waits. Below it
- * is a wire: MPI, `serial` (one rank; link-time twin), or `dry` (any size, counts only: plans).
+ * host staging they need, the counters of their traffic, and the one function that waits. Below it
+ * is a transport: MPI, `serial` (one rank; link-time twin), or `dry` (any size, counts only: plans).
  *
  * A request is a state machine, advanced only by pt_comm_progress (and the calls that wait),
  * never by another thread:
@@ -41,7 +41,7 @@
 typedef struct pt_engine pt_engine_t;
 typedef struct pt_comm pt_comm_t;
 typedef struct pt_request pt_request_t;
-typedef struct pt_wire pt_wire_t; /* src/comm/wire.h */
+typedef struct pt_transport pt_transport_t; /* src/comm/transport.h */
 
 /* ---- set-up ------------------------------------------------------------------------------- */
 
@@ -61,23 +61,23 @@ typedef struct pt_engine_options {
 
 /* The world of this process. main calls one of these once; the handle passed to the first is a
  * `MPI_Comm *`, which is duplicated once. */
-pt_status_t pt_wire_open_mpi(void *mpi_comm, pt_wire_t **out);
-pt_status_t pt_wire_open_serial(pt_wire_t **out);
+pt_status_t pt_transport_open_mpi(void *mpi_comm, pt_transport_t **out);
+pt_status_t pt_transport_open_serial(pt_transport_t **out);
 /* rank of size in a world that does not exist; sends vanish, receives leave buffers alone. */
-pt_status_t pt_wire_open_dry(int rank, int size, pt_wire_t **out);
-void pt_wire_close(pt_wire_t *wire);
-/* Before a wire is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
-int pt_wire_launched_rank(void);
+pt_status_t pt_transport_open_dry(int rank, int size, pt_transport_t **out);
+void pt_transport_close(pt_transport_t *transport);
+/* Before a transport is there: the rank that the launcher (PMI, PMIx, Open MPI, Slurm) gave this process; 0. */
+int pt_transport_launched_rank(void);
 /* Likewise among the processes of its host. */
-int pt_wire_launched_rank_on_host(void);
+int pt_transport_launched_rank_on_host(void);
 /* Is a world of `size` as large as what the launcher started? Refuses (CONFIG) a smaller one: then this
  * launcher is not that of the MPI library, and every rank believes to be alone. Common: all ranks of one
  * launch come to the same end. */
-pt_status_t pt_wire_check_launch(int size);
+pt_status_t pt_transport_check_launch(int size);
 
-/* Collective (wire's world). Several engines, one after the other, may use one wire. */
-pt_status_t pt_engine_create(pt_wire_t *wire, const pt_engine_options_t *options,
-                             pt_engine_t **out);
+/* Collective (transport's world). Several engines, one after the other, may use one transport. */
+pt_status_t pt_engine_create(pt_transport_t *transport,
+                             const pt_engine_options_t *options, pt_engine_t **out);
 void pt_engine_destroy(pt_engine_t *engine);
 /* Staging the requests of a run need at most, found by a dry run of its step; carved from arena
  * STAGING (host). Plan and place like any arena user. Local. */
@@ -93,12 +93,12 @@ pt_comm_t *pt_engine_world(pt_engine_t *engine);
 int pt_engine_ranks_on_host(const pt_engine_t *engine);
 int pt_engine_rank_on_host(
     const pt_engine_t *engine); /* from 0, in the order of the world */
-/* Where the caller stands after a split, computed by every rank for itself (the dry wire trusts it,
+/* Where the caller stands after a split, computed by every rank for itself (the dry transport trusts it,
  * MPI checks it). Equal colors form a communicator; color < 0: none, `*out` NULL. */
 typedef struct pt_comm_place {
     int color, rank, size;
 } pt_comm_place_t;
-/* `axis` says where the ledger books its traffic. */
+/* `axis` says where its traffic is counted. */
 pt_status_t pt_comm_split(pt_comm_t *parent, pt_comm_place_t place, const char *name,
                           pt_axis_t axis, pt_comm_t **out);
 void pt_comm_free(pt_comm_t *comm); /* NULL is fine */
@@ -107,7 +107,7 @@ int pt_comm_size(const pt_comm_t *comm);
 const char *pt_comm_name(const pt_comm_t *comm);
 pt_axis_t pt_comm_axis(const pt_comm_t *comm);
 pt_engine_t *pt_comm_engine(const pt_comm_t *comm);
-/* For what speaks MPI itself: a pointer to the MPI_Comm of this communicator, NULL on other wires. */
+/* For what speaks MPI itself: a pointer to the MPI_Comm of this communicator, NULL on other transports. */
 void *pt_comm_mpi(const pt_comm_t *comm);
 
 /* The ring of a communicator. */
@@ -173,7 +173,7 @@ typedef struct pt_transfer {
     pt_tensor_t send, recv;
     int64_t granularity; /* of blocks; 0: the whole must divide into equal ones. Others need a ring */
     pt_dtype_t
-        wire; /* sums: type on the wire, send's or narrower; own numbers are rounded too */
+        wire_dtype; /* sums: type on the wire, send's or narrower; own numbers are rounded too */
     /* ALL_TO_ALL of unequal blocks: counts and starts (elements) per rank, host arrays of comm size,
      * borrowed until end; NULL: equal blocks. */
     const int64_t *send_counts, *send_starts, *recv_counts, *recv_starts;
@@ -231,11 +231,11 @@ pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet);
 pt_status_t pt_comm_exchange(pt_comm_t *comm, pt_sum_t *sums, int sum_count,
                              int64_t *values, int value_count, pt_status_t mine);
 
-/* Ends all ranks with this exit code, now. Never returns on MPI; on other wires leaves by
+/* Ends all ranks with this exit code, now. Never returns on MPI; on other transports leaves by
  * _exit. Only main and the watchdog call it. */
-void pt_wire_abort(pt_wire_t *wire, int exit_code);
+void pt_transport_abort(pt_transport_t *transport, int exit_code);
 
-/* ---- ledger --------------------------------------------------------------------------------- */
+/* ---- traffic counters ----------------------------------------------------------------------- */
 
 /* Counted at begin, from this rank's point of view: payload bytes that leave for other ranks, and
  * messages: one per peer addressed (all-to-all, all-gather, broadcast at its root: size-1 each;
@@ -244,20 +244,20 @@ void pt_wire_abort(pt_wire_t *wire, int exit_code);
  * count as the transfer they are (a barrier as an integer sum of nothing, a gather as an all-gather
  * that sends to the root only), agree and exchange under `control` only: their number may
  * depend on time, so no plan covers them. */
-typedef struct pt_ledger_row {
+typedef struct pt_traffic_row {
     int64_t calls, messages, bytes_sent;
-} pt_ledger_row_t;
+} pt_traffic_row_t;
 
-typedef struct pt_ledger {
-    pt_ledger_row_t rows[PT_AXIS_COUNT + 1][PT_TRANSFER_KINDS];
-    pt_ledger_row_t control;
+typedef struct pt_traffic {
+    pt_traffic_row_t rows[PT_AXIS_COUNT + 1][PT_TRANSFER_KINDS];
+    pt_traffic_row_t control;
     /* Calls of pt_comm_end that blocked. */
     int64_t waits;
     /* Blocked in pt_comm_end and the small collectives, less the ops that ran there. */
     double wait_sec;
-} pt_ledger_t;
+} pt_traffic_t;
 
-const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine); /* borrowed, live */
+const pt_traffic_t *pt_engine_traffic(const pt_engine_t *engine); /* borrowed, live */
 const char *pt_transfer_kind_name(pt_transfer_kind_t kind);
 
 #endif

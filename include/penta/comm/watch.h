@@ -11,17 +11,17 @@
  * are reported as a defect of the program: INTERNAL.
  *
  * Records are written by the thread that uses the engine. Before pt_watch_open and on other
- * wires than MPI every call here does nothing. State is global: one process is one rank. */
+ * transports than MPI every call here does nothing. State is global: one process is one rank. */
 #ifndef PENTA_WATCH_H
 #define PENTA_WATCH_H
 
 #include "penta/comm/comm.h"
 
-/* Begins to keep records. Takes part in a broadcast and an agreement over the wire's world.
+/* Begins to keep records. Takes part in a broadcast and an agreement over the transport's world.
  * wire: its communicators are recorded.
  * abort: ends all ranks of the job with this exit code; called from another thread.
  * Collective (world). Fails: MEMORY. */
-pt_status_t pt_watch_open(pt_wire_t *wire, void (*abort)(int exit_code));
+pt_status_t pt_watch_open(pt_transport_t *transport, void (*abort)(int exit_code));
 /* Ends the thread and forgets the records. After MPI_Finalize. Local. */
 void pt_watch_close(void);
 

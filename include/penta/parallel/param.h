@@ -63,7 +63,7 @@ typedef struct pt_param {
     bool weight_decay;
     pt_shard_rule_t shard;        /* over the tensor (experts: expert tensor) axis */
     pt_shard_rule_t expert_shard; /* experts: dimension 0 over the expert axis */
-    pt_spread_t
+    pt_placement_t
         grad; /* what backward leaves on the shard's axis when not sharded: PT_PARTIAL_SUM for norms
                        * of heads, and for norms of rows under sequence parallelism */
     bool expert; /* replicated over the expert groups instead of the dense ones */

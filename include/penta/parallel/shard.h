@@ -17,7 +17,7 @@ typedef struct pt_shard_rule {
     pt_shard_kind_t kind;
     int dim;
     pt_axis_t axis;
-    int64_t granule; /* cuts fall on multiples of this along dim (a head's width; 1) */
+    int64_t granularity; /* cuts fall on multiples of this along dim (a head's width; 1) */
     bool padded; /* PLAIN: what does not divide is padded at the end (a vocabulary), else refused */
 } pt_shard_rule_t;
 
@@ -37,7 +37,7 @@ typedef struct pt_extent {
 
 /* Extents of rank `index` of `size` along rule.dim of a tensor with `parts` part lengths; at most
  * max(parts, 2). Returns their number. Fewer KV heads than ranks: several ranks hold the same
- * granule (replicated). */
+ * granularity (replicated). */
 int pt_shard_extents(const pt_shard_rule_t *rule, int parts, const int64_t *part_length,
                      int index, int size, pt_extent_t *out);
 

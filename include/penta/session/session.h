@@ -42,10 +42,10 @@ typedef struct pt_machine {
     pt_mesh_t mesh;
 } pt_machine_t;
 
-/* Collective (wire, borrowed). All ranks succeed or none; on failure nothing is left open. Warns where ranks
+/* Collective (transport, borrowed). All ranks succeed or none; on failure nothing is left open. Warns where ranks
  * compute with different instructions or libraries. Fails: CONFIG, MEMORY. Caller closes. */
-pt_status_t pt_machine_open(pt_wire_t *wire, const pt_machine_options_t *options,
-                            pt_machine_t *out);
+pt_status_t pt_machine_open(pt_transport_t *transport,
+                            const pt_machine_options_t *options, pt_machine_t *out);
 void pt_machine_close(pt_machine_t *machine);
 
 /* ---- session -------------------------------------------------------------------------------- */

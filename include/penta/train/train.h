@@ -14,7 +14,7 @@ typedef struct pt_plan {
     int64_t bytes[PT_CLASS_COUNT]; /* of this rank's arenas */
     int64_t total_bytes;
     int64_t staging_bytes; /* of them, what transfers need */
-    pt_ledger_t setup,
+    pt_traffic_t setup,
         step; /* this rank's traffic until the first step, and of one step */
     pt_op_count_t step_ops[PT_OP_COUNT];
     int64_t micro_batches;     /* a rank, a step */
@@ -57,13 +57,13 @@ typedef struct pt_trainer {
     int64_t decay_steps;   /* length of the learning-rate schedule */
 } pt_trainer_t;
 
-/* Collective (wire). Set-up up to placed arenas and initial weights. On failure everything is undone.
+/* Collective (transport). Set-up up to placed arenas and initial weights. On failure everything is undone.
  * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
-pt_status_t pt_trainer_create(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_trainer_create(const pt_config_t *config, pt_transport_t *transport,
                               pt_trainer_t *out);
 /* The same in two parts. Between them the run is known to be possible, no memory is placed, and a caller may
  * open its files; on failure of the second everything is undone as well. */
-pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
                                pt_trainer_t *out);
 pt_status_t pt_trainer_place(pt_trainer_t *trainer);
 void pt_trainer_destroy(pt_trainer_t *trainer);
@@ -76,24 +76,24 @@ typedef struct pt_step_result {
     bool stop, save;            /* some rank asked */
     double step_sec, data_sec, comm_sec;
     double works_sec; /* of the step before, without waiting for others: sum over ranks; 0: none */
-    int64_t slow_ranks; /* that wish to tell that they are slow */
+    int64_t slow_ranks; /* that report to be slow */
 } pt_step_result_t;
 
-/* What this rank wishes to follow the step, asked when its work is done, just before ranks exchange wishes. */
-typedef struct pt_wishes {
+/* What this rank requests at the end of a step. Asked for when its work is done, just before the ranks exchange requests. */
+typedef struct pt_step_request {
     bool stop, save;
     bool slow; /* it makes the others wait */
-} pt_wishes_t;
-typedef pt_wishes_t (*pt_wishes_fn)(void *self);
-/* Its wish to stop, asked every few seconds of an evaluation. */
+} pt_step_request_t;
+typedef pt_step_request_t (*pt_step_request_fn)(void *self);
+/* Does this rank request a stop? Called every few seconds of an evaluation. */
 typedef bool (*pt_want_stop_fn)(void *self);
 
-/* One step. Collective. wishes NULL: none. Fails: NUMERIC (common): non-finite loss or norm, naming
+/* One step. Collective. ask NULL: no requests. Fails: NUMERIC (common): non-finite loss or norm, naming
  * where; the state is then that before the step. IO, CONFIG (common): the batch of this step cannot be read
  * (the state is that before it), or that of the next: then this one is done, `step` says so, and *out is
  * filled. In fp16 such a step is skipped on all ranks, and
  * fails only where pt_loss_scale_next has no other scale to try. */
-pt_status_t pt_train_step(pt_trainer_t *trainer, pt_wishes_fn wishes, void *self,
+pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *self,
                           pt_step_result_t *out);
 /* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
  * which - 1 of data.validation; NaN where there are none. Collective. Before each forward pass the ranks agree
@@ -137,15 +137,15 @@ typedef struct pt_train_result {
     int64_t step;
     double loss, validation_loss; /* NaN: none */
     uint64_t digest;
-    pt_ledger_t ledger;
+    pt_traffic_t traffic;
     int64_t peak_bytes[PT_CLASS_COUNT];
 } pt_train_result_t;
 
 /* The whole of `penta train`: header, loop, metrics, saves, stop logic, summary. Re-entrant: several
- * runs may follow each other in one process. Collective (wire). `result` optional.
+ * runs may follow each other in one process. Collective (transport). `result` optional.
  * Returns OK (finished), STOPPED (durable checkpoint), or a failure: an agreed one (COMMON), or this
  * rank's own (LOCAL: fatal; ABORTED is one). */
-pt_status_t pt_train_run(const pt_config_t *config, pt_wire_t *wire,
+pt_status_t pt_train_run(const pt_config_t *config, pt_transport_t *transport,
                          pt_train_result_t *result);
 
 /* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP.

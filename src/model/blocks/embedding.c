@@ -70,13 +70,13 @@ static pt_status_t embedding_weight(const pt_call_t *call, const pt_node_t *node
 }
 
 /* Ranks that share the rows of the table each know some tokens. */
-static pt_status_t embedding_spread(pt_program_t *program, const pt_node_t *node,
-                                    pt_axis_t axis)
+static pt_status_t embedding_placement(pt_program_t *program, const pt_node_t *node,
+                                       pt_axis_t axis)
 {
-    if (pt_program_spread_of(program, PT_ROLE_TOKEN_EMBEDDING, axis).spread ==
+    if (pt_program_placement_of(program, PT_ROLE_TOKEN_EMBEDDING, axis).placement ==
         PT_SHARDED)
-        pt_program_set_spread(program, node->operand[PT_Y], axis,
-                              (pt_dist_t){PT_PARTIAL_SUM, -1});
+        pt_program_set_placement(program, node->operand[PT_Y], axis,
+                                 (pt_dist_t){PT_PARTIAL_SUM, -1});
     return PT_OK;
 }
 
@@ -85,7 +85,7 @@ static const pt_node_kind_t embedding_node = {
     .pass = {{0, PT_USE(Y), embedding_forward, NULL},
              {PT_USE(DY), PT_USE(AUX), embedding_input, NULL},
              {PT_USE(AUX), 0, embedding_weight, NULL}},
-    .spread = embedding_spread};
+    .placement = embedding_placement};
 
 void pt_describe_embedding(pt_program_t *p)
 {

@@ -191,8 +191,8 @@ pt_status_t pt_head_logits(const pt_call_t *call, int64_t first_row, pt_tensor_t
 }
 
 /* Logits of whole rows. */
-static pt_status_t head_spread(pt_program_t *program, const pt_node_t *node,
-                               pt_axis_t axis)
+static pt_status_t head_placement(pt_program_t *program, const pt_node_t *node,
+                                  pt_axis_t axis)
 {
     PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, 0));
     return pt_program_expect_whole(program, node, PT_X, axis, 1);
@@ -201,7 +201,7 @@ static pt_status_t head_spread(pt_program_t *program, const pt_node_t *node,
 /* A head has its gradients in forward; the input pass only hands dx on. */
 static const pt_node_kind_t head_node = {.name = "head",
                                          .pass = {{PT_USE(X), 0, head_forward, NULL}},
-                                         .spread = head_spread};
+                                         .placement = head_placement};
 
 void pt_describe_head(pt_program_t *p)
 {

@@ -93,23 +93,23 @@ static pt_status_t attend_input(const pt_call_t *call, const pt_node_t *node)
 }
 
 /* Each rank attends with its own heads; rows cut by an axis would see each other's keys only through it. */
-static pt_status_t attend_spread(pt_program_t *program, const pt_node_t *node,
-                                 pt_axis_t axis)
+static pt_status_t attend_placement(pt_program_t *program, const pt_node_t *node,
+                                    pt_axis_t axis)
 {
-    pt_dist_t q = pt_program_spread(program, node->operand[PT_X], axis);
+    pt_dist_t q = pt_program_placement(program, node->operand[PT_X], axis);
 
     for (int i = 0; i < PT_NODE_INPUTS; i++) {
-        pt_dist_t x = pt_program_spread(program, node->operand[PT_X + i], axis);
+        pt_dist_t x = pt_program_placement(program, node->operand[PT_X + i], axis);
 
         PT_TRY(
             pt_program_expect_whole(program, node, (pt_operand_t)(PT_X + i), axis, 0));
         PT_CHECK(
-            x.spread == q.spread, PT_INTERNAL,
+            x.placement == q.placement, PT_INTERNAL,
             "block %s: node %s has all heads of some of q, k, v and a share of others "
             "on the %s axis",
             program->name, node->kind->name, pt_axis_name(axis));
     }
-    pt_program_set_spread(program, node->operand[PT_Y], axis, q);
+    pt_program_set_placement(program, node->operand[PT_Y], axis, q);
     return PT_OK;
 }
 
@@ -119,7 +119,7 @@ static const pt_node_kind_t attend_node = {
     .pass = {{INPUTS, PT_USE(Y) | PT_USE(AUX), attend_forward, NULL},
              {INPUTS | PT_USE(Y) | PT_USE(AUX) | PT_USE(DY),
               PT_USE(DX) | PT_USE(DX2) | PT_USE(DX3), attend_input, NULL}},
-    .spread = attend_spread};
+    .placement = attend_placement};
 
 void pt_add_attend(pt_program_t *program, int q, int k, int v, int y)
 {

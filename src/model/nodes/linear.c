@@ -110,15 +110,16 @@ static pt_status_t linear_weight(const pt_call_t *call, const pt_node_t *node)
 /* Cut by rows of its weights ("column parallel"), a layer makes its share of y's columns from all of x; cut by
  * columns ("row parallel"), it takes its share of x's columns and makes a part of the sum, to which a bias must not
  * be added on every rank (Shoeybi et al. 2019, section 3). */
-static pt_status_t linear_spread(pt_program_t *program, const pt_node_t *node,
-                                 pt_axis_t axis)
+static pt_status_t linear_placement(pt_program_t *program, const pt_node_t *node,
+                                    pt_axis_t axis)
 {
-    pt_dist_t weight = pt_program_spread_of(program, node->role[0], axis);
-    pt_dist_t x = pt_program_spread(program, node->operand[PT_X], axis), y = x;
+    pt_dist_t weight = pt_program_placement_of(program, node->role[0], axis);
+    pt_dist_t x = pt_program_placement(program, node->operand[PT_X], axis), y = x;
     const char *name = program->tensor[node->operand[PT_X]].name;
-    bool is_cut = weight.spread == PT_SHARDED, by_columns = is_cut && weight.dim == 1;
-    bool fits = by_columns ? x.spread == PT_SHARDED && x.dim == 1
-                           : !is_cut || x.spread == PT_REPLICATED;
+    bool is_cut = weight.placement == PT_SHARDED,
+         by_columns = is_cut && weight.dim == 1;
+    bool fits = by_columns ? x.placement == PT_SHARDED && x.dim == 1
+                           : !is_cut || x.placement == PT_REPLICATED;
 
     PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, by_columns ? -1 : 1));
     PT_CHECK(
@@ -132,20 +133,20 @@ static pt_status_t linear_spread(pt_program_t *program, const pt_node_t *node,
              program->name, node->kind->name, pt_axis_name(axis));
     if (is_cut)
         y = by_columns ? (pt_dist_t){PT_PARTIAL_SUM, -1} : (pt_dist_t){PT_SHARDED, 1};
-    pt_program_set_spread(program, node->operand[PT_Y], axis, y);
+    pt_program_set_placement(program, node->operand[PT_Y], axis, y);
     return PT_OK;
 }
 
-static pt_status_t linear_spread_gradient(pt_program_t *program, const pt_node_t *node,
-                                          pt_axis_t axis)
+static pt_status_t linear_placement_gradient(pt_program_t *program,
+                                             const pt_node_t *node, pt_axis_t axis)
 {
-    pt_dist_t weight = pt_program_spread_of(program, node->role[0], axis);
-    pt_dist_t dx = pt_program_spread(program, node->operand[PT_X], axis);
+    pt_dist_t weight = pt_program_placement_of(program, node->role[0], axis);
+    pt_dist_t dx = pt_program_placement(program, node->operand[PT_X], axis);
 
     PT_TRY(pt_program_expect_whole(program, node, PT_DY, axis, -1));
-    if (weight.spread == PT_SHARDED && weight.dim == 0)
+    if (weight.placement == PT_SHARDED && weight.dim == 0)
         dx = (pt_dist_t){PT_PARTIAL_SUM, -1};
-    pt_program_set_spread(program, node->operand[PT_DX], axis, dx);
+    pt_program_set_placement(program, node->operand[PT_DX], axis, dx);
     return PT_OK;
 }
 
@@ -154,8 +155,8 @@ static const pt_node_kind_t linear_node = {
     .pass = {{PT_USE(X), PT_USE(Y), linear_forward, NULL},
              {PT_USE(DY), PT_USE(DX), linear_input, NULL},
              {PT_USE(X) | PT_USE(DY), 0, linear_weight, NULL}},
-    .spread = linear_spread,
-    .spread_gradient = linear_spread_gradient};
+    .placement = linear_placement,
+    .placement_gradient = linear_placement_gradient};
 
 void pt_add_linear(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {

@@ -103,14 +103,14 @@ static pt_status_t norm_weight(const pt_call_t *call, const pt_node_t *node)
 }
 
 /* A norm sees whole rows; that of heads whole heads. */
-static pt_status_t norm_spread(pt_program_t *program, const pt_node_t *node,
-                               pt_axis_t axis)
+static pt_status_t norm_placement(pt_program_t *program, const pt_node_t *node,
+                                  pt_axis_t axis)
 {
     int last = program->tensor[node->operand[PT_X]].shape.ndim - 1;
 
     PT_TRY(pt_program_expect_whole(program, node, PT_X, axis, last));
-    pt_program_set_spread(program, node->operand[PT_Y], axis,
-                          pt_program_spread(program, node->operand[PT_X], axis));
+    pt_program_set_placement(program, node->operand[PT_Y], axis,
+                             pt_program_placement(program, node->operand[PT_X], axis));
     return PT_OK;
 }
 
@@ -128,11 +128,11 @@ static const pt_node_kind_t norm_node = {.name = "norm",
                                          .pass = NORM_PASSES,
                                          .replay = PT_REPLAY_SELECTIVE,
                                          .adds = true,
-                                         .spread = norm_spread};
+                                         .placement = norm_placement};
 static const pt_node_kind_t head_norm_node = {.name = "head norm",
                                               .pass = NORM_PASSES,
                                               .gradient = {PT_GRADIENT_IN_PLACE},
-                                              .spread = norm_spread};
+                                              .placement = norm_placement};
 
 void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {

@@ -3,18 +3,18 @@
  * believes. Axes of one rank spread nothing and are not looked at. */
 #include "src/model/program.h"
 
-pt_dist_t pt_program_spread(const pt_program_t *program, int tensor, pt_axis_t axis)
+pt_dist_t pt_program_placement(const pt_program_t *program, int tensor, pt_axis_t axis)
 {
     return program->tensor[tensor].shape.dist[axis];
 }
 
-void pt_program_set_spread(pt_program_t *program, int tensor, pt_axis_t axis,
-                           pt_dist_t dist)
+void pt_program_set_placement(pt_program_t *program, int tensor, pt_axis_t axis,
+                              pt_dist_t dist)
 {
     program->tensor[tensor].shape.dist[axis] = dist;
 }
 
-static const char *spread_gradient_text(const pt_block_tensor_t *tensor)
+static const char *placement_gradient_text(const pt_block_tensor_t *tensor)
 {
     return tensor->is_gradient ? "the gradient of " : "";
 }
@@ -28,28 +28,28 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
 
     if (index == PT_ABSENT)
         return PT_OK;
-    PT_CHECK(dist.spread != PT_PARTIAL_SUM, PT_INTERNAL,
+    PT_CHECK(dist.placement != PT_PARTIAL_SUM, PT_INTERNAL,
              "block %s: node %s reads %s%s as if it were whole, but each rank of the "
              "%s axis "
              "has a part of the sum",
-             program->name, node->kind->name, spread_gradient_text(tensor),
+             program->name, node->kind->name, placement_gradient_text(tensor),
              tensor->name, pt_axis_name(axis));
     PT_CHECK(
-        dim < 0 || dist.spread != PT_SHARDED || dist.dim != dim, PT_INTERNAL,
+        dim < 0 || dist.placement != PT_SHARDED || dist.dim != dim, PT_INTERNAL,
         "block %s: node %s reads %s%s as if it were whole, but the %s axis cuts its "
         "dimension %d",
-        program->name, node->kind->name, spread_gradient_text(tensor), tensor->name,
+        program->name, node->kind->name, placement_gradient_text(tensor), tensor->name,
         pt_axis_name(axis), dim);
     return PT_OK;
 }
 
-static bool spread_is_alike(pt_dist_t a, pt_dist_t b)
+static bool placement_is_alike(pt_dist_t a, pt_dist_t b)
 {
-    return a.spread == b.spread && (a.spread != PT_SHARDED || a.dim == b.dim);
+    return a.placement == b.placement && (a.placement != PT_SHARDED || a.dim == b.dim);
 }
 
-static pt_status_t spread_alike(pt_program_t *program, const pt_node_t *node,
-                                pt_axis_t axis)
+static pt_status_t placement_alike(pt_program_t *program, const pt_node_t *node,
+                                   pt_axis_t axis)
 {
     int x = node->operand[PT_X], y = node->operand[PT_Y];
 
@@ -59,8 +59,8 @@ static pt_status_t spread_alike(pt_program_t *program, const pt_node_t *node,
         PT_TRY(
             pt_program_expect_whole(program, node, (pt_operand_t)(PT_X + i), axis, -1));
         PT_CHECK(other == PT_ABSENT ||
-                     spread_is_alike(pt_program_spread(program, x, axis),
-                                     pt_program_spread(program, other, axis)),
+                     placement_is_alike(pt_program_placement(program, x, axis),
+                                        pt_program_placement(program, other, axis)),
                  PT_INTERNAL,
                  "block %s: node %s reads %s and %s, which the %s axis cuts in "
                  "different ways",
@@ -68,35 +68,36 @@ static pt_status_t spread_alike(pt_program_t *program, const pt_node_t *node,
                  program->tensor[other].name, pt_axis_name(axis));
     }
     if (y != PT_ABSENT)
-        pt_program_set_spread(program, y, axis, pt_program_spread(program, x, axis));
+        pt_program_set_placement(program, y, axis,
+                                 pt_program_placement(program, x, axis));
     return PT_OK;
 }
 
-static pt_status_t spread_gradient_alike(pt_program_t *program, const pt_node_t *node,
-                                         pt_axis_t axis)
+static pt_status_t placement_gradient_alike(pt_program_t *program,
+                                            const pt_node_t *node, pt_axis_t axis)
 {
     PT_TRY(pt_program_expect_whole(program, node, PT_DY, axis, -1));
     for (int i = 0; i < PT_NODE_INPUTS; i++)
         if (node->operand[PT_DX + i] != PT_ABSENT)
-            pt_program_set_spread(
+            pt_program_set_placement(
                 program, node->operand[PT_DX + i], axis,
-                pt_program_spread(program, node->operand[PT_X + i], axis));
+                pt_program_placement(program, node->operand[PT_X + i], axis));
     return PT_OK;
 }
 
 /* A view is spread as its host is; heads (dimension 1 of both) are its columns. */
-static void spread_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
+static void placement_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
 {
     const pt_block_tensor_t *tensor = &program->tensor[operand < 0 ? 0 : operand];
 
     if (operand != PT_ABSENT && tensor->heads > 0)
-        pt_program_set_spread(program, operand, axis,
-                              pt_program_spread(program, tensor->host, axis));
+        pt_program_set_placement(program, operand, axis,
+                                 pt_program_placement(program, tensor->host, axis));
 }
 
 /* What each rank adds to the gradient of a parameter it has whole is a part when it saw only a share of x. */
-static pt_status_t spread_check_parameters(const pt_program_t *program,
-                                           const pt_node_t *node, pt_axis_t axis)
+static pt_status_t placement_check_parameters(const pt_program_t *program,
+                                              const pt_node_t *node, pt_axis_t axis)
 {
     const pt_param_table_t *table = program->context.table;
 
@@ -107,10 +108,11 @@ static pt_status_t spread_check_parameters(const pt_program_t *program,
             &table->params[pt_param_find(table, node->role[r], program->layer)];
         if (param->shard.axis != axis)
             continue;
-        bool whole =
-            pt_program_spread_of(program, node->role[r], axis).spread == PT_REPLICATED;
+        bool whole = pt_program_placement_of(program, node->role[r], axis).placement ==
+                     PT_REPLICATED;
         bool share =
-            pt_program_spread(program, node->operand[PT_X], axis).spread == PT_SHARDED;
+            pt_program_placement(program, node->operand[PT_X], axis).placement ==
+            PT_SHARDED;
         PT_CHECK((whole && share) == (param->grad == PT_PARTIAL_SUM), PT_INTERNAL,
                  "block %s: node %s leaves %s gradient of %s on each rank of the %s "
                  "axis, but "
@@ -122,59 +124,60 @@ static pt_status_t spread_check_parameters(const pt_program_t *program,
     return PT_OK;
 }
 
-static pt_status_t spread_forward(pt_program_t *program, const pt_node_t *node,
-                                  pt_axis_t axis)
+static pt_status_t placement_forward(pt_program_t *program, const pt_node_t *node,
+                                     pt_axis_t axis)
 {
     int y = node->operand[PT_Y];
 
     for (int i = 0; i < PT_NODE_INPUTS; i++)
-        spread_follow_host(program, node->operand[PT_X + i], axis);
-    PT_TRY(
-        (node->kind->spread ? node->kind->spread : spread_alike)(program, node, axis));
+        placement_follow_host(program, node->operand[PT_X + i], axis);
+    PT_TRY((node->kind->placement ? node->kind->placement
+                                  : placement_alike)(program, node, axis));
     if (y != PT_ABSENT && program->tensor[y].heads > 0)
-        pt_program_set_spread(program, program->tensor[y].host, axis,
-                              pt_program_spread(program, y, axis));
-    return spread_check_parameters(program, node, axis);
+        pt_program_set_placement(program, program->tensor[y].host, axis,
+                                 pt_program_placement(program, y, axis));
+    return placement_check_parameters(program, node, axis);
 }
 
-static pt_status_t spread_backward(pt_program_t *program, const pt_node_t *node,
-                                   pt_axis_t axis)
+static pt_status_t placement_backward(pt_program_t *program, const pt_node_t *node,
+                                      pt_axis_t axis)
 {
-    spread_follow_host(program, node->operand[PT_DY], axis);
-    PT_TRY((node->kind->spread_gradient ? node->kind->spread_gradient
-                                        : spread_gradient_alike)(program, node, axis));
+    placement_follow_host(program, node->operand[PT_DY], axis);
+    PT_TRY((node->kind->placement_gradient
+                ? node->kind->placement_gradient
+                : placement_gradient_alike)(program, node, axis));
     for (int i = 0; i < PT_NODE_INPUTS; i++) {
         int dx = node->operand[PT_DX + i];
         if (dx != PT_ABSENT && program->tensor[dx].heads > 0)
-            pt_program_set_spread(program, program->tensor[dx].host, axis,
-                                  pt_program_spread(program, dx, axis));
+            pt_program_set_placement(program, program->tensor[dx].host, axis,
+                                     pt_program_placement(program, dx, axis));
     }
     return PT_OK;
 }
 
-static pt_status_t spread_check_axis(pt_program_t *program, pt_axis_t axis)
+static pt_status_t placement_check_axis(pt_program_t *program, pt_axis_t axis)
 {
     for (int n = 0; n < program->nodes; n++)
-        PT_TRY(spread_forward(program, &program->node[n], axis));
-    PT_CHECK(pt_program_spread(program, PT_TENSOR_Y, axis).spread != PT_PARTIAL_SUM,
-             PT_INTERNAL,
-             "block %s leaves y as parts of a sum on the ranks of the %s axis",
-             program->name, pt_axis_name(axis));
+        PT_TRY(placement_forward(program, &program->node[n], axis));
+    PT_CHECK(
+        pt_program_placement(program, PT_TENSOR_Y, axis).placement != PT_PARTIAL_SUM,
+        PT_INTERNAL, "block %s leaves y as parts of a sum on the ranks of the %s axis",
+        program->name, pt_axis_name(axis));
     if (!program->context.training)
         return PT_OK;
     /* The gradient of the stream comes spread as y is. */
-    pt_program_set_spread(program, PT_TENSOR_STREAM_GRADIENT, axis,
-                          pt_program_spread(program, PT_TENSOR_Y, axis));
+    pt_program_set_placement(program, PT_TENSOR_STREAM_GRADIENT, axis,
+                             pt_program_placement(program, PT_TENSOR_Y, axis));
     for (int n = program->nodes - 1; n >= 0; n--)
         if (program->node[n].kind->pass[PT_PASS_INPUT].run)
-            PT_TRY(spread_backward(program, &program->node[n], axis));
+            PT_TRY(placement_backward(program, &program->node[n], axis));
     return PT_OK;
 }
 
-pt_status_t pt_program_check_spread(pt_program_t *program)
+pt_status_t pt_program_check_placement(pt_program_t *program)
 {
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
         if (program->context.mesh->size[axis] > 1)
-            PT_TRY(spread_check_axis(program, (pt_axis_t)axis));
+            PT_TRY(placement_check_axis(program, (pt_axis_t)axis));
     return PT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all wires share. */
-#include "src/comm/wire.h"
+/* What all transports share. */
+#include "src/comm/transport.h"
 
 #include "penta/base/alloc.h"
 #include "penta/base/text.h"
@@ -8,27 +8,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void pt_wire_close(pt_wire_t *wire)
+void pt_transport_close(pt_transport_t *transport)
 {
-    if (wire)
-        wire->ops->close(wire);
+    if (transport)
+        transport->ops->close(transport);
 }
 
-void pt_wire_abort(pt_wire_t *wire, int exit_code)
+void pt_transport_abort(pt_transport_t *transport, int exit_code)
 {
-    wire->ops->abort(wire, exit_code);
+    transport->ops->abort(transport, exit_code);
 }
 
-void pt_wire_leave(pt_wire_t *wire, int exit_code)
+void pt_transport_leave(pt_transport_t *transport, int exit_code)
 {
-    (void)wire;
+    (void)transport;
     _exit(exit_code);
 }
 
-pt_status_t pt_wire_group_new(int rank, int size, pt_wire_group_t **out)
+pt_status_t pt_transport_group_new(int rank, int size, pt_transport_group_t **out)
 {
     PT_TRY(PT_NEW("group of ranks", 1, out));
-    **out = (pt_wire_group_t){.rank = rank, .size = size};
+    **out = (pt_transport_group_t){.rank = rank, .size = size};
     return PT_OK;
 }
 
@@ -50,7 +50,7 @@ static const struct launcher {
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
 /* A count that the environment holds; -1: none. */
-static int wire_count_of(const char *name)
+static int transport_count_of(const char *name)
 {
     const char *text = name ? getenv(name) : NULL;
     int64_t count;
@@ -60,46 +60,46 @@ static int wire_count_of(const char *name)
                : -1;
 }
 
-int pt_wire_launched_rank(void)
+int pt_transport_launched_rank(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
-        if (wire_count_of(launchers[i].rank) >= 0)
-            return wire_count_of(launchers[i].rank);
+        if (transport_count_of(launchers[i].rank) >= 0)
+            return transport_count_of(launchers[i].rank);
     return 0;
 }
 
-int pt_wire_launched_rank_on_host(void)
+int pt_transport_launched_rank_on_host(void)
 {
     static const char *const names[] = {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
                                         "SLURM_LOCALID"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (wire_count_of(names[i]) >= 0)
-            return wire_count_of(names[i]);
+        if (transport_count_of(names[i]) >= 0)
+            return transport_count_of(names[i]);
     return 0;
 }
 
 /* The launcher that started this process, by its size; NULL: none, or it does not say. */
-static const struct launcher *wire_find_launcher(void)
+static const struct launcher *transport_find_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)
-        if (wire_count_of(launchers[i].size) > 0)
+        if (transport_count_of(launchers[i].size) > 0)
             return &launchers[i];
     return NULL;
 }
 
-pt_status_t pt_wire_check_launch(int size)
+pt_status_t pt_transport_check_launch(int size)
 {
-    const struct launcher *launcher = wire_find_launcher();
+    const struct launcher *launcher = transport_find_launcher();
     /* srun --pty: one shell, where a single rank may be started by hand. */
     bool by_hand = getenv("SLURM_PTY_PORT") != NULL;
 
-    if (!launcher || size >= wire_count_of(launcher->size) ||
+    if (!launcher || size >= transport_count_of(launcher->size) ||
         (by_hand && launcher == &launchers[LAUNCHERS - 1]))
         return PT_OK;
     return PT_FAIL_COMMON(
         PT_CONFIG,
         "%s started %d ranks (%s), but MPI joined only %d of them, so they would train "
         "apart from each other; %s",
-        launcher->name, wire_count_of(launcher->size), launcher->size, size,
+        launcher->name, transport_count_of(launcher->size), launcher->size, size,
         launcher->cure);
 }

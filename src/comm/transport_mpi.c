@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The wire over MPI: the only file of src/comm that calls it. */
+/* The transport over MPI: the only file of src/comm that calls it. */
 #include "penta/base/alloc.h"
 #include "src/comm/mpi3.h"
 #include "src/comm/private.h"
@@ -16,12 +16,12 @@ _Static_assert(sizeof(MPI_Aint) == sizeof(int64_t), "starts are passed as they a
 enum { PIECE_BYTES = 1 << 30 };
 
 typedef struct mpi_group {
-    pt_wire_group_t group;
+    pt_transport_group_t group;
     MPI_Comm comm;
     pt_mpi_room_t room;
 } mpi_group_t;
 
-static pt_status_t wire_mpi_check(int code, const char *what)
+static pt_status_t transport_mpi_check(int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length;
@@ -32,7 +32,7 @@ static pt_status_t wire_mpi_check(int code, const char *what)
     return PT_FAIL(PT_INTERNAL, "%s failed: %s", what, text);
 }
 
-#define TRY_MPI(call) PT_TRY(wire_mpi_check((call), #call))
+#define TRY_MPI(call) PT_TRY(transport_mpi_check((call), #call))
 
 /* ---- the hook ----------------------------------------------------------------------------- */
 
@@ -55,7 +55,7 @@ unsigned ucp_worker_progress(void *worker)
 
 /* ---- groups ------------------------------------------------------------------------------- */
 
-static pt_status_t wire_fill_group(mpi_group_t *group)
+static pt_status_t transport_fill_group(mpi_group_t *group)
 {
     TRY_MPI(MPI_Comm_set_errhandler(group->comm, MPI_ERRORS_RETURN));
     TRY_MPI(MPI_Comm_rank(group->comm, &group->group.rank));
@@ -63,8 +63,8 @@ static pt_status_t wire_fill_group(mpi_group_t *group)
     return pt_mpi_room_open(group->group.size, &group->room);
 }
 
-static pt_status_t wire_split(mpi_group_t *parent, pt_comm_place_t place,
-                              const char *name, mpi_group_t *group)
+static pt_status_t transport_split(mpi_group_t *parent, pt_comm_place_t place,
+                                   const char *name, mpi_group_t *group)
 {
     int color = place.color < 0 ? MPI_UNDEFINED : place.color;
 
@@ -72,22 +72,22 @@ static pt_status_t wire_split(mpi_group_t *parent, pt_comm_place_t place,
     if (group->comm == MPI_COMM_NULL)
         return PT_OK;
     TRY_MPI(MPI_Comm_set_name(group->comm, name));
-    return wire_fill_group(group);
+    return transport_fill_group(group);
 }
 
-static pt_status_t mpi_split(pt_wire_t *wire, pt_wire_group_t *parent,
+static pt_status_t mpi_split(pt_transport_t *transport, pt_transport_group_t *parent,
                              pt_comm_place_t place, const char *name,
-                             pt_wire_group_t **out)
+                             pt_transport_group_t **out)
 {
     mpi_group_t *group = NULL;
     pt_status_t status;
 
-    (void)wire;
+    (void)transport;
     *out = NULL;
     PT_TRY(PT_NEW("group of ranks", 1, &group));
     group->comm = MPI_COMM_NULL;
     pt_comm_blocking_begin();
-    status = wire_split((mpi_group_t *)parent, place, name, group);
+    status = transport_split((mpi_group_t *)parent, place, name, group);
     pt_comm_blocking_end();
     if (status == PT_OK && group->comm != MPI_COMM_NULL)
         *out = &group->group;
@@ -96,11 +96,11 @@ static pt_status_t mpi_split(pt_wire_t *wire, pt_wire_group_t *parent,
     return status;
 }
 
-static void mpi_free_group(pt_wire_t *wire, pt_wire_group_t *group)
+static void mpi_free_group(pt_transport_t *transport, pt_transport_group_t *group)
 {
     mpi_group_t *g = (mpi_group_t *)group;
 
-    (void)wire;
+    (void)transport;
     if (!pt_error_is_fatal()) {
         pt_comm_blocking_begin();
         MPI_Comm_free(&g->comm);
@@ -110,13 +110,13 @@ static void mpi_free_group(pt_wire_t *wire, pt_wire_group_t *group)
     pt_free(g);
 }
 
-static void mpi_close(pt_wire_t *wire)
+static void mpi_close(pt_transport_t *transport)
 {
-    mpi_free_group(wire, wire->world);
-    pt_free(wire);
+    mpi_free_group(transport, transport->world);
+    pt_free(transport);
 }
 
-static void *mpi_comm(pt_wire_group_t *group)
+static void *mpi_comm(pt_transport_group_t *group)
 {
     return &((mpi_group_t *)group)->comm;
 }
@@ -124,7 +124,7 @@ static void *mpi_comm(pt_wire_group_t *group)
 /* ---- transfers ---------------------------------------------------------------------------- */
 
 /* Bits of an element: for moving. */
-static MPI_Datatype wire_carrier(pt_dtype_t dtype)
+static MPI_Datatype transport_carrier(pt_dtype_t dtype)
 {
     switch (pt_dtype_size(dtype)) {
     case 8: return MPI_UINT64_T;
@@ -135,7 +135,7 @@ static MPI_Datatype wire_carrier(pt_dtype_t dtype)
 }
 
 /* Values of an element: for comparing and adding. */
-static MPI_Datatype wire_number(pt_dtype_t dtype)
+static MPI_Datatype transport_number(pt_dtype_t dtype)
 {
     switch (dtype) {
     case PT_F64: return MPI_DOUBLE;
@@ -146,22 +146,23 @@ static MPI_Datatype wire_number(pt_dtype_t dtype)
     }
 }
 
-static pt_status_t wire_start_reduction(const mpi_group_t *group,
-                                        const pt_wire_move_t *move, MPI_Request *request)
+static pt_status_t transport_start_reduction(const mpi_group_t *group,
+                                             const pt_transport_move_t *move,
+                                             MPI_Request *request)
 {
     const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
     MPI_Op op = move->kind == PT_MAX ? MPI_MAX : MPI_SUM;
 
-    TRY_MPI(MPI_Iallreduce_c(send, move->recv, move->count, wire_number(move->dtype),
-                             op, group->comm, request));
+    TRY_MPI(MPI_Iallreduce_c(send, move->recv, move->count,
+                             transport_number(move->dtype), op, group->comm, request));
     return PT_OK;
 }
 
-static pt_status_t wire_start_all_gather(const mpi_group_t *group,
-                                         const pt_wire_move_t *move,
-                                         MPI_Request *request)
+static pt_status_t transport_start_all_gather(const mpi_group_t *group,
+                                              const pt_transport_move_t *move,
+                                              MPI_Request *request)
 {
-    MPI_Datatype type = wire_carrier(move->dtype);
+    MPI_Datatype type = transport_carrier(move->dtype);
     const char *own = (char *)move->recv + (int64_t)group->group.rank * move->count *
                                                (int64_t)pt_dtype_size(move->dtype);
     const void *send = move->send == own ? MPI_IN_PLACE : move->send;
@@ -171,11 +172,11 @@ static pt_status_t wire_start_all_gather(const mpi_group_t *group,
     return PT_OK;
 }
 
-static pt_status_t wire_start_unequal_gather(mpi_group_t *group,
-                                             const pt_wire_move_t *move,
-                                             MPI_Request *request)
+static pt_status_t transport_start_unequal_gather(mpi_group_t *group,
+                                                  const pt_transport_move_t *move,
+                                                  MPI_Request *request)
 {
-    MPI_Datatype type = wire_carrier(move->dtype);
+    MPI_Datatype type = transport_carrier(move->dtype);
     char *own = (char *)move->recv + move->recv_starts[group->group.rank] *
                                          (int64_t)pt_dtype_size(move->dtype);
     const void *send = move->send == own ? MPI_IN_PLACE : move->send;
@@ -192,10 +193,11 @@ static pt_status_t wire_start_unequal_gather(mpi_group_t *group,
     return PT_OK;
 }
 
-static pt_status_t wire_start_unequal(mpi_group_t *group, const pt_wire_move_t *move,
-                                      MPI_Request *request)
+static pt_status_t transport_start_unequal(mpi_group_t *group,
+                                           const pt_transport_move_t *move,
+                                           MPI_Request *request)
 {
-    MPI_Datatype type = wire_carrier(move->dtype);
+    MPI_Datatype type = transport_carrier(move->dtype);
     pt_mpi_blocks_t blocks = {0};
 
     PT_TRY(pt_mpi_blocks(&group->room, group->group.size, move, &blocks));
@@ -205,23 +207,24 @@ static pt_status_t wire_start_unequal(mpi_group_t *group, const pt_wire_move_t *
     return PT_OK;
 }
 
-static pt_status_t wire_start_all_to_all(mpi_group_t *group, const pt_wire_move_t *move,
-                                         MPI_Request *request)
+static pt_status_t transport_start_all_to_all(mpi_group_t *group,
+                                              const pt_transport_move_t *move,
+                                              MPI_Request *request)
 {
-    MPI_Datatype type = wire_carrier(move->dtype);
+    MPI_Datatype type = transport_carrier(move->dtype);
     const void *send = move->send == move->recv ? MPI_IN_PLACE : move->send;
 
     if (move->send_counts)
-        return wire_start_unequal(group, move, request);
+        return transport_start_unequal(group, move, request);
     TRY_MPI(MPI_Ialltoall_c(send, move->count, type, move->recv, move->count, type,
                             group->comm, request));
     return PT_OK;
 }
 
-static pt_status_t wire_start(mpi_group_t *group, const pt_wire_move_t *move,
-                              MPI_Request *request)
+static pt_status_t transport_start(mpi_group_t *group, const pt_transport_move_t *move,
+                                   MPI_Request *request)
 {
-    MPI_Datatype type = wire_carrier(move->dtype);
+    MPI_Datatype type = transport_carrier(move->dtype);
     MPI_Comm comm = group->comm;
 
     switch (move->kind) {
@@ -236,44 +239,45 @@ static pt_status_t wire_start(mpi_group_t *group, const pt_wire_move_t *move,
     case PT_BROADCAST:
         TRY_MPI(MPI_Ibcast_c(move->recv, move->count, type, move->peer, comm, request));
         return PT_OK;
-    case PT_WIRE_BARRIER: TRY_MPI(MPI_Ibarrier(comm, request)); return PT_OK;
-    case PT_WIRE_GATHER:
+    case PT_TRANSPORT_BARRIER: TRY_MPI(MPI_Ibarrier(comm, request)); return PT_OK;
+    case PT_TRANSPORT_GATHER:
         TRY_MPI(MPI_Igather_c(move->send, move->count, type, move->recv, move->count,
                               type, move->peer, comm, request));
         return PT_OK;
     case PT_ALL_GATHER:
-        return move->recv_counts ? wire_start_unequal_gather(group, move, request)
-                                 : wire_start_all_gather(group, move, request);
-    case PT_ALL_TO_ALL: return wire_start_all_to_all(group, move, request);
-    default: return wire_start_reduction(group, move, request);
+        return move->recv_counts ? transport_start_unequal_gather(group, move, request)
+                                 : transport_start_all_gather(group, move, request);
+    case PT_ALL_TO_ALL: return transport_start_all_to_all(group, move, request);
+    default: return transport_start_reduction(group, move, request);
     }
 }
 
 /* MPICH 4.0 loses nonblocking broadcasts and reductions of 2^31 bytes and more: they go in pieces,
  * all begun now, so that no other transfer comes between them. */
-static bool wire_goes_in_pieces(const pt_wire_move_t *move)
+static bool transport_goes_in_pieces(const pt_transport_move_t *move)
 {
     return move->kind == PT_BROADCAST || move->kind == PT_MAX ||
            move->kind == PT_SUM_INT64;
 }
 
-static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
+static pt_status_t mpi_start(pt_transport_t *transport, pt_transport_ticket_t *ticket)
 {
     int64_t size = (int64_t)pt_dtype_size(ticket->move.dtype),
             left = ticket->move.count;
-    int64_t most = wire_goes_in_pieces(&ticket->move) ? PIECE_BYTES / size : left;
-    pt_wire_move_t piece = ticket->move;
+    int64_t most = transport_goes_in_pieces(&ticket->move) ? PIECE_BYTES / size : left;
+    pt_transport_move_t piece = ticket->move;
 
-    (void)wire;
-    PT_CHECK(left <= most * PT_WIRE_PIECES && most <= PT_MPI_MOST, PT_INTERNAL,
+    (void)transport;
+    PT_CHECK(left <= most * PT_TRANSPORT_PIECES && most <= PT_MPI_MOST, PT_INTERNAL,
              "a transfer of %lld elements: at most %lld at once", (long long)left,
-             (long long)(wire_goes_in_pieces(&ticket->move) ? most * PT_WIRE_PIECES
-                                                            : PT_MPI_MOST));
+             (long long)(transport_goes_in_pieces(&ticket->move)
+                             ? most * PT_TRANSPORT_PIECES
+                             : PT_MPI_MOST));
     ticket->pieces = 0;
     do {
         MPI_Request request = MPI_REQUEST_NULL;
         piece.count = left < most ? left : most;
-        PT_TRY(wire_start((mpi_group_t *)ticket->group, &piece, &request));
+        PT_TRY(transport_start((mpi_group_t *)ticket->group, &piece, &request));
         memcpy(&ticket->handles[ticket->pieces++], &request, sizeof request);
         left -= piece.count;
         if (left > 0) {
@@ -284,21 +288,22 @@ static pt_status_t mpi_start(pt_wire_t *wire, pt_wire_ticket_t *ticket)
     return PT_OK;
 }
 
-static pt_status_t wire_check_length(const pt_wire_move_t *move,
-                                     const MPI_Status *status)
+static pt_status_t transport_check_length(const pt_transport_move_t *move,
+                                          const MPI_Status *status)
 {
     MPI_Count received;
 
-    TRY_MPI(MPI_Get_elements_x(status, wire_carrier(move->dtype), &received));
+    TRY_MPI(MPI_Get_elements_x(status, transport_carrier(move->dtype), &received));
     PT_CHECK(received == move->count, PT_INTERNAL,
              "a message of %lld elements from rank %d meets a receive of %lld, tag %d",
              (long long)received, move->peer, (long long)move->count, move->tag);
     return PT_OK;
 }
 
-static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *done)
+static pt_status_t mpi_test(pt_transport_t *transport, pt_transport_ticket_t *ticket,
+                            bool *done)
 {
-    (void)wire;
+    (void)transport;
     *done = false;
     while (ticket->pieces > 0) {
         int64_t *handle = &ticket->handles[ticket->pieces - 1];
@@ -311,7 +316,7 @@ static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *don
         if (!flag)
             return PT_OK;
         if (ticket->move.kind == PT_RECV)
-            PT_TRY(wire_check_length(&ticket->move, &status));
+            PT_TRY(transport_check_length(&ticket->move, &status));
         ticket->pieces--;
     }
     if (ticket->move.recv_counts && !ticket->move.room)
@@ -322,13 +327,13 @@ static pt_status_t mpi_test(pt_wire_t *wire, pt_wire_ticket_t *ticket, bool *don
 
 /* ---- life --------------------------------------------------------------------------------- */
 
-static void mpi_abort(pt_wire_t *wire, int exit_code)
+static void mpi_abort(pt_transport_t *transport, int exit_code)
 {
-    MPI_Abort(((mpi_group_t *)wire->world)->comm, exit_code);
-    pt_wire_leave(wire, exit_code);
+    MPI_Abort(((mpi_group_t *)transport->world)->comm, exit_code);
+    pt_transport_leave(transport, exit_code);
 }
 
-static const pt_wire_ops_t mpi_ops = {
+static const pt_transport_ops_t mpi_ops = {
     .name = "mpi",
     .close = mpi_close,
     .split = mpi_split,
@@ -340,7 +345,7 @@ static const pt_wire_ops_t mpi_ops = {
 };
 
 /* Of all ranks together: a launcher may have bound each to a core of its own. */
-static pt_status_t wire_count_cores(MPI_Comm host, int *out)
+static pt_status_t transport_count_cores(MPI_Comm host, int *out)
 {
     cpu_set_t cores;
 
@@ -352,47 +357,48 @@ static pt_status_t wire_count_cores(MPI_Comm host, int *out)
     return PT_OK;
 }
 
-static pt_status_t wire_open_world(MPI_Comm comm, mpi_group_t *world, pt_wire_t *wire)
+static pt_status_t transport_open_world(MPI_Comm comm, mpi_group_t *world,
+                                        pt_transport_t *transport)
 {
     MPI_Comm host;
     int cores = 0;
 
     TRY_MPI(MPI_Comm_dup(comm, &world->comm));
-    PT_TRY(wire_fill_group(world));
+    PT_TRY(transport_fill_group(world));
     TRY_MPI(MPI_Comm_set_name(world->comm, "penta world"));
     TRY_MPI(MPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
                                 &host));
-    TRY_MPI(MPI_Comm_size(host, &wire->ranks_on_host));
-    TRY_MPI(MPI_Comm_rank(host, &wire->rank_on_host));
-    PT_TRY(wire_count_cores(host, &cores));
-    pt_wait_set_ranks(wire->ranks_on_host, cores);
+    TRY_MPI(MPI_Comm_size(host, &transport->ranks_on_host));
+    TRY_MPI(MPI_Comm_rank(host, &transport->rank_on_host));
+    PT_TRY(transport_count_cores(host, &cores));
+    pt_wait_set_ranks(transport->ranks_on_host, cores);
     TRY_MPI(MPI_Comm_free(&host));
     return PT_OK;
 }
 
-pt_status_t pt_wire_open_mpi(void *mpi_comm_pointer, pt_wire_t **out)
+pt_status_t pt_transport_open_mpi(void *mpi_comm_pointer, pt_transport_t **out)
 {
-    pt_wire_t *wire = NULL;
+    pt_transport_t *transport = NULL;
     mpi_group_t *world = NULL;
     pt_status_t status = PT_OK;
 
     *out = NULL;
-    PT_TRY(PT_NEW("MPI wire", 1, &wire));
+    PT_TRY(PT_NEW("MPI transport", 1, &transport));
     PT_TRY_GOTO(release, PT_NEW("group of ranks", 1, &world));
-    wire->ops = &mpi_ops;
-    wire->world = &world->group;
-    wire->moves_data = true;
+    transport->ops = &mpi_ops;
+    transport->world = &world->group;
+    transport->moves_data = true;
     pt_comm_blocking_begin();
-    status = wire_open_world(*(MPI_Comm *)mpi_comm_pointer, world, wire);
+    status = transport_open_world(*(MPI_Comm *)mpi_comm_pointer, world, transport);
     pt_comm_blocking_end();
     if (status != PT_OK)
         goto release;
-    *out = wire;
+    *out = transport;
     return PT_OK;
 release:
     if (world)
         pt_free(world->room.values);
     pt_free(world);
-    pt_free(wire);
+    pt_free(transport);
     return status;
 }

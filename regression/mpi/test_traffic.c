@@ -1,6 +1,6 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ledger counts what closed formulas say, and a dry wire counts the same as MPI. The staging a
+/* The traffic counters agree with closed formulas, and a dry transport counts the same as MPI. The staging a
  * dry run finds is what the real one uses, also where none is needed. */
 #include "regression/mpi/ranks.h"
 
@@ -44,12 +44,12 @@ static void ring_sequence(pt_comm_t *comm, char *memory)
     char *second = memory + sizeof buffer / 2;
     pt_transfer_t t = {.kind = PT_REDUCE_SCATTER, .comm = comm, .granularity = GRAIN};
 
-    t.send = tensor(memory, PT_F32, WHOLE), t.wire = PT_BF16;
+    t.send = tensor(memory, PT_F32, WHOLE), t.wire_dtype = PT_BF16;
     t.recv = tensor(second, PT_F32, block_count(rank, size));
     run(&t);
     t.kind = PT_ALL_GATHER, t.send = t.recv, t.recv = tensor(memory, PT_F32, WHOLE);
     run(&t);
-    t.kind = PT_ALL_REDUCE, t.wire = PT_F32;
+    t.kind = PT_ALL_REDUCE, t.wire_dtype = PT_F32;
     t.send = tensor(memory, PT_F32, N), t.recv = tensor(second, PT_F32, N);
     run(&t);
 }
@@ -107,7 +107,7 @@ static void sequence(pt_comm_t *comm, char *memory)
     MUST(pt_comm_exchange(comm, NULL, 0, &value, 1, PT_OK));
 }
 
-static bool is_row(const pt_ledger_row_t *row, int64_t calls, int64_t messages,
+static bool is_row(const pt_traffic_row_t *row, int64_t calls, int64_t messages,
                    int64_t bytes)
 {
     bool ok =
@@ -122,8 +122,8 @@ static bool is_row(const pt_ledger_row_t *row, int64_t calls, int64_t messages,
 
 static void formulas(void)
 {
-    const pt_ledger_t *ledger = pt_engine_ledger(ranks.engine);
-    const pt_ledger_row_t *row = ledger->rows[PT_AXIS_WORLD];
+    const pt_traffic_t *traffic = pt_engine_traffic(ranks.engine);
+    const pt_traffic_row_t *row = traffic->rows[PT_AXIS_WORLD];
     int64_t others = ranks.size - 1, unequal = 0, root = ranks.rank == others;
     int64_t many = others > 0, leaf = ranks.rank != 0;
 
@@ -139,9 +139,9 @@ static void formulas(void)
     tap_all(is_row(&row[PT_SUM_INT64], 2, 2 * many, many * 8), "a barrier and a sum");
     tap_all(is_row(&row[PT_SEND], 1, many, many * 4 * N), "send");
     tap_all(is_row(&row[PT_RECV], 1, 0, 0), "receive");
-    tap_all(
-        is_row(&ledger->control, 2, 2 * many, many * 8 * (1 + 1 + PT_STATUS_COUNT + 1)),
-        "agree and exchange: control");
+    tap_all(is_row(&traffic->control, 2, 2 * many,
+                   many * 8 * (1 + 1 + PT_STATUS_COUNT + 1)),
+            "agree and exchange: control");
 }
 
 static int64_t divide_up(int64_t a, int64_t b)
@@ -151,7 +151,7 @@ static int64_t divide_up(int64_t a, int64_t b)
 
 static void ring_formulas(void)
 {
-    const pt_ledger_row_t *row = pt_engine_ledger(ranks.engine)->rows[PT_AXIS_DATA];
+    const pt_traffic_row_t *row = pt_engine_traffic(ranks.engine)->rows[PT_AXIS_DATA];
     int64_t others = ranks.size - 1, own = block_count(ranks.rank, ranks.size);
     int64_t messages = 0;
 
@@ -171,9 +171,9 @@ static void ring_formulas(void)
 static void dry_equals_real(void)
 {
     pt_engine_options_t options = {0};
-    pt_ledger_t real = *pt_engine_ledger(ranks.engine), dry;
+    pt_traffic_t real = *pt_engine_traffic(ranks.engine), dry;
     pt_device_t *device;
-    pt_wire_t *wire;
+    pt_transport_t *transport;
     pt_engine_t *engine;
     pt_comm_t *ring;
     pt_arena_t work;
@@ -182,14 +182,14 @@ static void dry_equals_real(void)
     MUST(pt_device_open(
         &(pt_device_options_t){.name = "dry", .isa = "auto", .threads = 1}, &device));
     options.device = device;
-    MUST(pt_wire_open_dry(ranks.rank, ranks.size, &wire));
-    MUST(pt_engine_create(wire, &options, &engine));
+    MUST(pt_transport_open_dry(ranks.rank, ranks.size, &transport));
+    MUST(pt_engine_create(transport, &options, &engine));
     pt_arena_init(&work, PT_CLASS_COMMUNICATION, PT_MEMORY_DEVICE);
     pt_arena_place(&work, buffer, sizeof buffer);
     ring = open_ring(engine, &work);
     sequence(pt_engine_world(engine), (char *)buffer);
     ring_sequence(ring, (char *)buffer);
-    dry = *pt_engine_ledger(engine);
+    dry = *pt_engine_traffic(engine);
     staging = pt_engine_staging_peak(engine);
     real.wait_sec = dry.wait_sec = 0;
     real.waits = dry.waits = 0;
@@ -198,7 +198,7 @@ static void dry_equals_real(void)
             "and needs the same %lld bytes of staging", (long long)staging);
     pt_comm_free(ring);
     pt_engine_destroy(engine);
-    pt_wire_close(wire);
+    pt_transport_close(transport);
     pt_device_close(device);
 }
 

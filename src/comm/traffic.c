@@ -19,12 +19,12 @@ const char *pt_transfer_kind_name(pt_transfer_kind_t kind)
     return (unsigned)kind < PT_TRANSFER_KINDS ? kind_names[kind] : "unknown transfer";
 }
 
-const pt_ledger_t *pt_engine_ledger(const pt_engine_t *engine)
+const pt_traffic_t *pt_engine_traffic(const pt_engine_t *engine)
 {
-    return &engine->ledger;
+    return &engine->traffic;
 }
 
-static void ledger_add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
+static void traffic_add(pt_traffic_row_t *row, int64_t messages, int64_t bytes)
 {
     row->calls++;
     row->messages += messages;
@@ -32,7 +32,8 @@ static void ledger_add(pt_ledger_row_t *row, int64_t messages, int64_t bytes)
 }
 
 /* Bytes of the blocks of an unequal all-to-all that are for others. */
-static int64_t ledger_unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t *move)
+static int64_t traffic_unequal_bytes(const pt_comm_t *comm,
+                                     const pt_transport_move_t *move)
 {
     int64_t elements = 0;
 
@@ -42,9 +43,9 @@ static int64_t ledger_unequal_bytes(const pt_comm_t *comm, const pt_wire_move_t 
     return elements * (int64_t)pt_dtype_size(move->dtype);
 }
 
-static void ledger_book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
+static void traffic_book(pt_comm_t *comm, int kind, const pt_transport_move_t *move)
 {
-    pt_ledger_row_t *row = &comm->engine->ledger.rows[comm->axis][kind];
+    pt_traffic_row_t *row = &comm->engine->traffic.rows[comm->axis][kind];
     int64_t others = comm->group->size - 1, rank = comm->group->rank;
     int64_t bytes = move->count * (int64_t)pt_dtype_size(move->dtype);
     bool leaves = others > 0;
@@ -52,22 +53,22 @@ static void ledger_book(pt_comm_t *comm, int kind, const pt_wire_move_t *move)
     switch (move->kind) {
     case PT_SEND: leaves = move->peer != rank; break;
     case PT_RECV: leaves = false; break;
-    case PT_WIRE_GATHER: leaves = move->peer != rank; break;
+    case PT_TRANSPORT_GATHER: leaves = move->peer != rank; break;
     case PT_BROADCAST: leaves = leaves && move->peer == rank; /* fall through */
     case PT_ALL_GATHER:
-        ledger_add(row, leaves ? others : 0, leaves ? others * bytes : 0);
+        traffic_add(row, leaves ? others : 0, leaves ? others * bytes : 0);
         return;
     case PT_ALL_TO_ALL:
-        ledger_add(row, others,
-                   move->send_counts ? ledger_unequal_bytes(comm, move)
-                                     : others * bytes);
+        traffic_add(row, others,
+                    move->send_counts ? traffic_unequal_bytes(comm, move)
+                                      : others * bytes);
         return;
     default: break;
     }
-    ledger_add(row, leaves, leaves ? bytes : 0);
+    traffic_add(row, leaves, leaves ? bytes : 0);
 }
 
-static void ledger_book_pieces(const pt_request_t *request)
+static void traffic_book_pieces(const pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
     pt_comm_t *comm = transfer->comm;
@@ -83,33 +84,34 @@ static void ledger_book_pieces(const pt_request_t *request)
                    pieces;
         elements = count - own.count;
     }
-    ledger_add(&comm->engine->ledger.rows[comm->axis][transfer->kind], messages,
-               elements * (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer)));
+    traffic_add(&comm->engine->traffic.rows[comm->axis][transfer->kind], messages,
+                elements * (int64_t)pt_dtype_size(pt_transfer_wire_dtype(transfer)));
 }
 
-void pt_ledger_book(const pt_request_t *request)
+void pt_traffic_book(const pt_request_t *request)
 {
     if (request->piece > 0)
-        ledger_book_pieces(request);
+        traffic_book_pieces(request);
     else
-        ledger_book(request->transfer.comm, (int)request->transfer.kind,
-                    &request->ticket.move);
+        traffic_book(request->transfer.comm, (int)request->transfer.kind,
+                     &request->ticket.move);
 }
 
-void pt_ledger_book_small(pt_comm_t *comm, const pt_wire_move_t *move)
+void pt_traffic_book_small(pt_comm_t *comm, const pt_transport_move_t *move)
 {
     int kind = move->kind;
 
-    if (kind == PT_WIRE_BARRIER)
+    if (kind == PT_TRANSPORT_BARRIER)
         kind = PT_SUM_INT64;
-    else if (kind == PT_WIRE_GATHER)
+    else if (kind == PT_TRANSPORT_GATHER)
         kind = PT_ALL_GATHER;
-    ledger_book(comm, kind, move);
+    traffic_book(comm, kind, move);
 }
 
-void pt_ledger_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes)
+void pt_traffic_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes)
 {
     bool leaves = comm->group->size > 1;
 
-    ledger_add(&comm->engine->ledger.control, leaves ? messages : 0, leaves ? bytes : 0);
+    traffic_add(&comm->engine->traffic.control, leaves ? messages : 0,
+                leaves ? bytes : 0);
 }
