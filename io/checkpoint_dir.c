@@ -28,7 +28,7 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
 }
 
 /* Is it step_DIGITS, as pt_checkpoint_path writes it, followed by `suffix`? */
-static bool parse_name(const char *name, const char *suffix, int64_t *step)
+static bool checkpoint_parse_name(const char *name, const char *suffix, int64_t *step)
 {
     size_t digits;
 
@@ -48,8 +48,8 @@ typedef struct entries {
     int count, room;
 } entries_t;
 
-static pt_status_t add_entry(entries_t *entries, const char *directory,
-                             const char *name, int64_t step)
+static pt_status_t checkpoint_add_entry(entries_t *entries, const char *directory,
+                                        const char *name, int64_t step)
 {
     if (entries->count == entries->room) {
         int room = entries->room == 0 ? 16 : 2 * entries->room;
@@ -66,7 +66,8 @@ static pt_status_t add_entry(entries_t *entries, const char *directory,
     return PT_OK;
 }
 
-static pt_status_t scan(const char *directory, const char *suffix, entries_t *out)
+static pt_status_t checkpoint_scan(const char *directory, const char *suffix,
+                                   entries_t *out)
 {
     DIR *stream = opendir(directory);
     const struct dirent *file;
@@ -78,8 +79,8 @@ static pt_status_t scan(const char *directory, const char *suffix, entries_t *ou
     PT_CHECK_OS(stream, PT_IO, errno, "%s: cannot be listed: %m", directory);
     errno = 0;
     while (status == PT_OK && (file = readdir(stream)) != NULL) {
-        if (parse_name(file->d_name, suffix, &step))
-            status = add_entry(out, directory, file->d_name, step);
+        if (checkpoint_parse_name(file->d_name, suffix, &step))
+            status = checkpoint_add_entry(out, directory, file->d_name, step);
         errno = 0;
     }
     if (status == PT_OK && errno != 0)
@@ -88,7 +89,7 @@ static pt_status_t scan(const char *directory, const char *suffix, entries_t *ou
     return status;
 }
 
-static int newest_first(const void *a, const void *b)
+static int checkpoint_newest_first(const void *a, const void *b)
 {
     int64_t x = ((const pt_checkpoint_entry_t *)a)->step;
     int64_t y = ((const pt_checkpoint_entry_t *)b)->step;
@@ -100,7 +101,7 @@ pt_status_t pt_checkpoint_scan(const char *directory, const char *suffix,
                                pt_checkpoint_entry_t **out, int *count)
 {
     entries_t entries = {0};
-    pt_status_t status = scan(directory, suffix, &entries);
+    pt_status_t status = checkpoint_scan(directory, suffix, &entries);
 
     *out = NULL;
     *count = 0;
@@ -109,7 +110,8 @@ pt_status_t pt_checkpoint_scan(const char *directory, const char *suffix,
         return status;
     }
     if (entries.count > 0)
-        qsort(entries.items, (size_t)entries.count, sizeof *entries.items, newest_first);
+        qsort(entries.items, (size_t)entries.count, sizeof *entries.items,
+              checkpoint_newest_first);
     *out = entries.items;
     *count = entries.count;
     return PT_OK;
@@ -143,8 +145,8 @@ typedef struct search {
 } search_t;
 
 /* All ranks are to try the same files in the same order. */
-static pt_status_t list_everywhere(pt_comm_t *comm, const char *directory,
-                                   pt_checkpoint_entry_t **list, int *count)
+static pt_status_t checkpoint_list_everywhere(pt_comm_t *comm, const char *directory,
+                                              pt_checkpoint_entry_t **list, int *count)
 {
     int64_t found = 0;
     pt_status_t status = PT_OK;
@@ -175,7 +177,8 @@ typedef enum outcome {
 
 /* Is the step of the name the one inside? A copy under a later name would be taken for the newest again and
  * again. What cannot be told is left to whoever loads the file. Rank 0. */
-static bool is_misnamed(const pt_checkpoint_entry_t *entry, const char *advice)
+static bool checkpoint_is_misnamed(const pt_checkpoint_entry_t *entry,
+                                   const char *advice)
 {
     int64_t step = entry->step;
 
@@ -190,7 +193,7 @@ static bool is_misnamed(const pt_checkpoint_entry_t *entry, const char *advice)
 }
 
 /* A link to nothing is still there. */
-static bool is_gone(const char *path)
+static bool checkpoint_is_gone(const char *path)
 {
     struct stat info;
 
@@ -198,19 +201,20 @@ static bool is_gone(const char *path)
 }
 
 /* Rank 0's answer, everywhere. */
-static pt_status_t share_answer(pt_comm_t *comm, bool *answer)
+static pt_status_t checkpoint_share_answer(pt_comm_t *comm, bool *answer)
 {
     return comm ? pt_comm_broadcast_bytes(comm, 0, answer, sizeof *answer) : PT_OK;
 }
 
-static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry,
-                             const search_t *search, outcome_t *outcome)
+static pt_status_t checkpoint_try_entry(pt_comm_t *comm,
+                                        const pt_checkpoint_entry_t *entry,
+                                        const search_t *search, outcome_t *outcome)
 {
     bool first = !comm || pt_comm_rank(comm) == 0;
-    bool is_other = first && is_misnamed(entry, search->advice);
+    bool is_other = first && checkpoint_is_misnamed(entry, search->advice);
 
     *outcome = SKIPPED;
-    PT_TRY(share_answer(comm, &is_other));
+    PT_TRY(checkpoint_share_answer(comm, &is_other));
     if (is_other)
         return PT_OK;
     pt_status_t status =
@@ -218,10 +222,10 @@ static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry
     *outcome = TAKEN;
     if (status != PT_IO && status != PT_DAMAGED)
         return status;
-    bool gone = first && is_gone(entry->path);
+    bool gone = first && checkpoint_is_gone(entry->path);
     pt_error_t error = *pt_error_last();
     pt_error_clear();
-    PT_TRY(share_answer(comm, &gone));
+    PT_TRY(checkpoint_share_answer(comm, &gone));
     if (gone) {
         *outcome = GONE;
         return PT_OK;
@@ -238,18 +242,19 @@ static pt_status_t try_entry(pt_comm_t *comm, const pt_checkpoint_entry_t *entry
 }
 
 /* One listing. *outcome: GONE: list again. */
-static pt_status_t try_listed(pt_comm_t *comm, const char *directory,
-                              const search_t *search, pt_checkpoint_entry_t *found,
-                              outcome_t *outcome, int *count)
+static pt_status_t checkpoint_try_listed(pt_comm_t *comm, const char *directory,
+                                         const search_t *search,
+                                         pt_checkpoint_entry_t *found,
+                                         outcome_t *outcome, int *count)
 {
     pt_checkpoint_entry_t *list = NULL;
     int i = 0;
     pt_status_t status;
 
     *outcome = SKIPPED;
-    PT_TRY_GOTO(release, list_everywhere(comm, directory, &list, count));
+    PT_TRY_GOTO(release, checkpoint_list_everywhere(comm, directory, &list, count));
     for (; i < *count && status == PT_OK && *outcome == SKIPPED; i++)
-        status = try_entry(comm, &list[i], search, outcome);
+        status = checkpoint_try_entry(comm, &list[i], search, outcome);
     if (status == PT_OK && *outcome == TAKEN)
         *found = list[i - 1];
 release:
@@ -267,7 +272,7 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
 
     found->path[0] = '\0';
     for (int tries = 0; tries < LIST_TRIES && outcome == GONE; tries++)
-        PT_TRY(try_listed(comm, directory, &search, found, &outcome, &count));
+        PT_TRY(checkpoint_try_listed(comm, directory, &search, found, &outcome, &count));
     PT_CHECK_COMMON(outcome != GONE, PT_IO,
                     "%s: each of its checkpoints was removed before it could be read, "
                     "%d times in a row: is checkpoint.keep of that run too small?",

@@ -19,8 +19,8 @@ typedef struct visit {
 } visit_t;
 
 /* "group/name" into its parts; the last slash divides. */
-static pt_status_t split_name(const char *path, const char *full,
-                              pt_checkpoint_tensor_t *out)
+static pt_status_t checkpoint_split_name(const char *path, const char *full,
+                                         pt_checkpoint_tensor_t *out)
 {
     const char *slash = strrchr(full, '/');
     size_t group = slash ? (size_t)(slash - full) : 0,
@@ -35,8 +35,8 @@ static pt_status_t split_name(const char *path, const char *full,
     return PT_OK;
 }
 
-static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
-                              pt_checkpoint_tensor_t *out)
+static pt_status_t checkpoint_read_shape(const char *path, hid_t dataset,
+                                         const char *name, pt_checkpoint_tensor_t *out)
 {
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
     hsize_t shape[H5S_MAX_RANK] = {0};
@@ -61,8 +61,8 @@ static pt_status_t read_shape(const char *path, hid_t dataset, const char *name,
 }
 
 /* Elements lie in one piece of this very file, as they are. */
-static pt_status_t read_place(const char *path, hid_t dataset, int64_t file_bytes,
-                              pt_checkpoint_item_t *item)
+static pt_status_t checkpoint_read_place(const char *path, hid_t dataset,
+                                         int64_t file_bytes, pt_checkpoint_item_t *item)
 {
     const pt_checkpoint_tensor_t *tensor = &item->tensor;
     hid_t list = H5Dget_create_plist(dataset);
@@ -83,7 +83,8 @@ static pt_status_t read_place(const char *path, hid_t dataset, int64_t file_byte
     return PT_OK;
 }
 
-static pt_status_t read_item(const visit_t *visit, hid_t dataset, const char *name)
+static pt_status_t checkpoint_read_item(const visit_t *visit, hid_t dataset,
+                                        const char *name)
 {
     pt_checkpoint_content_t *content = visit->content;
 
@@ -96,16 +97,16 @@ static pt_status_t read_item(const visit_t *visit, hid_t dataset, const char *na
         content->room = room;
     }
     pt_checkpoint_item_t *item = &content->items[content->count];
-    PT_TRY(split_name(visit->path, name, &item->tensor));
-    PT_TRY(read_shape(visit->path, dataset, name, &item->tensor));
-    PT_TRY(read_place(visit->path, dataset, content->file_bytes, item));
+    PT_TRY(checkpoint_split_name(visit->path, name, &item->tensor));
+    PT_TRY(checkpoint_read_shape(visit->path, dataset, name, &item->tensor));
+    PT_TRY(checkpoint_read_place(visit->path, dataset, content->file_bytes, item));
     PT_TRY(pt_checkpoint_read_digest(dataset, visit->path, name, &item->digest));
     content->count++;
     return PT_OK;
 }
 
-static pt_status_t check_text(const char *path, hid_t dataset, const char *name,
-                              const char *text)
+static pt_status_t checkpoint_parse_check_text(const char *path, hid_t dataset,
+                                               const char *name, const char *text)
 {
     uint64_t digest;
 
@@ -115,8 +116,8 @@ static pt_status_t check_text(const char *path, hid_t dataset, const char *name,
     return PT_OK;
 }
 
-static pt_status_t read_text(const visit_t *visit, hid_t dataset, const char *name,
-                             char **out)
+static pt_status_t checkpoint_read_text(const visit_t *visit, hid_t dataset,
+                                        const char *name, char **out)
 {
     const char *path = visit->path;
     hid_t type = H5Dget_type(dataset), space = H5Dget_space(dataset);
@@ -138,20 +139,22 @@ static pt_status_t read_text(const visit_t *visit, hid_t dataset, const char *na
         status = PT_H5_DAMAGED(path, "cannot read the text /%s", name);
     pt_h5_close(&space);
     pt_h5_close(&type);
-    return status == PT_OK ? check_text(path, dataset, name, *out) : status;
+    return status == PT_OK ? checkpoint_parse_check_text(path, dataset, name, *out)
+                           : status;
 }
 
-static pt_status_t visit_dataset(const visit_t *visit, hid_t dataset, const char *name)
+static pt_status_t checkpoint_visit_dataset(const visit_t *visit, hid_t dataset,
+                                            const char *name)
 {
     if (strcmp(name, "config") == 0 && !visit->content->config)
-        return read_text(visit, dataset, name, &visit->content->config);
+        return checkpoint_read_text(visit, dataset, name, &visit->content->config);
     if (strcmp(name, "hosts") == 0 && !visit->content->hosts)
-        return read_text(visit, dataset, name, &visit->content->hosts);
-    return read_item(visit, dataset, name);
+        return checkpoint_read_text(visit, dataset, name, &visit->content->hosts);
+    return checkpoint_read_item(visit, dataset, name);
 }
 
-static pt_status_t visit_link(const visit_t *visit, hid_t root, const char *name,
-                              H5L_type_t type)
+static pt_status_t checkpoint_visit_link(const visit_t *visit, hid_t root,
+                                         const char *name, H5L_type_t type)
 {
     hid_t object;
     pt_status_t status = PT_OK;
@@ -163,7 +166,7 @@ static pt_status_t visit_link(const visit_t *visit, hid_t root, const char *name
         return PT_H5_DAMAGED(visit->path, "cannot open /%.200s", name);
     switch (H5Iget_type(object)) {
     case H5I_GROUP: break;
-    case H5I_DATASET: status = visit_dataset(visit, object, name); break;
+    case H5I_DATASET: status = checkpoint_visit_dataset(visit, object, name); break;
     default:
         status = PT_FAIL(PT_DAMAGED, "%s: /%.200s is neither a group nor a dataset",
                          visit->path, name);
@@ -172,17 +175,18 @@ static pt_status_t visit_link(const visit_t *visit, hid_t root, const char *name
     return status;
 }
 
-static herr_t on_link(hid_t root, const char *name, const H5L_info_t *info,
-                      void *context)
+static herr_t checkpoint_on_link(hid_t root, const char *name, const H5L_info_t *info,
+                                 void *context)
 {
     visit_t *visit = context;
 
-    visit->status = visit_link(visit, root, name, info->type);
+    visit->status = checkpoint_visit_link(visit, root, name, info->type);
     return visit->status == PT_OK ? 0 : -1;
 }
 
 /* The state digest is by definition the sum over the weights. */
-static pt_status_t check_sum(const char *path, const pt_checkpoint_content_t *content)
+static pt_status_t checkpoint_check_sum(const char *path,
+                                        const pt_checkpoint_content_t *content)
 {
     uint64_t sum = 0;
 
@@ -195,7 +199,7 @@ static pt_status_t check_sum(const char *path, const pt_checkpoint_content_t *co
     return PT_OK;
 }
 
-static int by_name(const void *left, const void *right)
+static int checkpoint_parse_by_name(const void *left, const void *right)
 {
     const pt_checkpoint_tensor_t *a = &((const pt_checkpoint_item_t *)left)->tensor;
     const pt_checkpoint_tensor_t *b = &((const pt_checkpoint_item_t *)right)->tensor;
@@ -206,32 +210,33 @@ static int by_name(const void *left, const void *right)
 
 /* In the order of the file: to sort, HDF5 1.10 makes a table of all names, and where the index of a
  * large group is damaged it frees entries of that table that it never filled. */
-static pt_status_t list_contents(hid_t file, const char *path,
-                                 pt_checkpoint_content_t *out)
+static pt_status_t checkpoint_list_contents(hid_t file, const char *path,
+                                            pt_checkpoint_content_t *out)
 {
     visit_t visit = {.path = path, .content = out};
 
-    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, on_link, &visit) < 0)
+    if (H5Lvisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, checkpoint_on_link, &visit) < 0)
         return visit.status != PT_OK
                    ? visit.status
                    : PT_H5_DAMAGED(path, "its contents cannot be listed");
     if (out->count > 0)
-        qsort(out->items, (size_t)out->count, sizeof *out->items, by_name);
+        qsort(out->items, (size_t)out->count, sizeof *out->items,
+              checkpoint_parse_by_name);
     return PT_OK;
 }
 
 static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_content_t *out)
 {
     PT_TRY(pt_checkpoint_read_header(file, path, &out->header));
-    PT_TRY(list_contents(file, path, out));
+    PT_TRY(checkpoint_list_contents(file, path, out));
     PT_CHECK(out->config, PT_DAMAGED, "%s: /config is missing", path);
     PT_CHECK(out->hosts, PT_DAMAGED, "%s: /hosts is missing", path);
     PT_CHECK(out->count > 0, PT_DAMAGED, "%s: holds no tensors", path);
-    return check_sum(path, out);
+    return checkpoint_check_sum(path, out);
 }
 
 /* Opened by ourselves first: HDF5 hides why it cannot, and would wait for a writer of a pipe. */
-static pt_status_t check_kind(const char *path, int64_t *bytes)
+static pt_status_t checkpoint_parse_check_kind(const char *path, int64_t *bytes)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -252,10 +257,10 @@ static pt_status_t check_kind(const char *path, int64_t *bytes)
     return PT_OK;
 }
 
-static pt_status_t open_checked(const char *path, int64_t *bytes, hid_t *file)
+static pt_status_t checkpoint_open_checked(const char *path, int64_t *bytes, hid_t *file)
 {
     PT_TRY(pt_checkpoint_inject("checkpoint.open", path));
-    PT_TRY(check_kind(path, bytes));
+    PT_TRY(checkpoint_parse_check_kind(path, bytes));
     pt_h5_init();
     int known = H5Fis_hdf5(path);
     struct stat info;
@@ -274,7 +279,7 @@ pt_status_t pt_checkpoint_parse(const char *path, pt_checkpoint_content_t *out)
     hid_t file;
 
     memset(out, 0, sizeof *out);
-    PT_TRY(open_checked(path, &out->file_bytes, &file));
+    PT_TRY(checkpoint_open_checked(path, &out->file_bytes, &file));
     status = parse_file(file, path, out);
     pt_h5_close(&file);
     return status;
@@ -286,7 +291,7 @@ pt_status_t pt_checkpoint_peek(const char *path, int64_t *step)
     int64_t bytes;
     hid_t file;
 
-    PT_TRY(open_checked(path, &bytes, &file));
+    PT_TRY(checkpoint_open_checked(path, &bytes, &file));
     pt_status_t status = pt_checkpoint_read_header(file, path, &header);
     pt_h5_close(&file);
     if (status == PT_OK)

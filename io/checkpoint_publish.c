@@ -13,7 +13,7 @@
 enum { VERIFY_NONE, VERIFY_DIGEST, VERIFY_FULL };
 
 /* Every rank syncs: each host, as a client of the file system, may hold pages of its own. */
-static pt_status_t settle(pt_checkpoint_writer_t *writer, pt_status_t status)
+static pt_status_t checkpoint_settle(pt_checkpoint_writer_t *writer, pt_status_t status)
 {
     int fd = writer->fd;
 
@@ -28,7 +28,7 @@ static pt_status_t settle(pt_checkpoint_writer_t *writer, pt_status_t status)
 }
 
 /* After the sum over ranks: every element was written once. */
-static pt_status_t check_complete(const pt_checkpoint_writer_t *writer)
+static pt_status_t checkpoint_publish_check_complete(const pt_checkpoint_writer_t *writer)
 {
     for (int i = 0; i < writer->count; i++) {
         const pt_checkpoint_tensor_t *tensor = &writer->tensors[i];
@@ -41,7 +41,7 @@ static pt_status_t check_complete(const pt_checkpoint_writer_t *writer)
     return PT_OK;
 }
 
-static uint64_t state_digest(const pt_checkpoint_writer_t *writer)
+static uint64_t checkpoint_state_digest(const pt_checkpoint_writer_t *writer)
 {
     uint64_t digest = 0;
 
@@ -51,8 +51,9 @@ static uint64_t state_digest(const pt_checkpoint_writer_t *writer)
     return digest;
 }
 
-static pt_status_t write_values(const pt_checkpoint_writer_t *writer, hid_t file,
-                                const pt_checkpoint_header_t *header)
+static pt_status_t checkpoint_write_values(const pt_checkpoint_writer_t *writer,
+                                           hid_t file,
+                                           const pt_checkpoint_header_t *header)
 {
     char name[PT_CHECKPOINT_PATH];
 
@@ -71,22 +72,23 @@ static pt_status_t write_values(const pt_checkpoint_writer_t *writer, hid_t file
 }
 
 /* One rank. */
-static pt_status_t write_metadata(const pt_checkpoint_writer_t *writer,
-                                  const pt_checkpoint_header_t *header)
+static pt_status_t checkpoint_write_metadata(const pt_checkpoint_writer_t *writer,
+                                             const pt_checkpoint_header_t *header)
 {
     hid_t file;
     pt_status_t status, closed;
 
     PT_TRY(pt_h5_open_file(writer->partial, H5F_ACC_RDWR, &file));
-    status = write_values(writer, file, header);
+    status = checkpoint_write_values(writer, file, header);
     closed = pt_h5_close_file(writer->partial, &file);
     PT_TRY(status != PT_OK ? status : closed);
     return pt_file_sync(writer->partial);
 }
 
 /* What a reader sees is what was meant. Local. */
-static pt_status_t compare(const pt_checkpoint_writer_t *writer,
-                           const pt_checkpoint_reader_t *reader, int verify)
+static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writer,
+                                              const pt_checkpoint_reader_t *reader,
+                                              int verify)
 {
     PT_CHECK(pt_checkpoint_tensors(reader) == writer->count, PT_IO,
              "%s: holds %d tensors, %d were written", writer->partial,
@@ -108,7 +110,7 @@ static pt_status_t compare(const pt_checkpoint_writer_t *writer,
 }
 
 /* What was just written is no damaged file but a save that failed. */
-static pt_status_t as_failed_save(pt_status_t status)
+static pt_status_t checkpoint_as_failed_save(pt_status_t status)
 {
     pt_error_t error = *pt_error_last();
 
@@ -120,24 +122,28 @@ static pt_status_t as_failed_save(pt_status_t status)
 }
 
 /* Collective. */
-static pt_status_t check(const pt_checkpoint_writer_t *writer, int verify)
+static pt_status_t checkpoint_publish_check(const pt_checkpoint_writer_t *writer,
+                                            int verify)
 {
     pt_checkpoint_reader_t *reader;
     pt_status_t status = pt_checkpoint_open(writer->comm, writer->partial, &reader);
 
     if (status != PT_OK)
-        return as_failed_save(status);
-    PT_TRY_GOTO(close,
-                pt_comm_agree(writer->comm, compare(writer, reader, verify), true));
+        return checkpoint_as_failed_save(status);
+    PT_TRY_GOTO(close, pt_comm_agree(writer->comm,
+                                     checkpoint_publish_compare(writer, reader, verify),
+                                     true));
     if (verify == VERIFY_FULL)
-        status = as_failed_save(pt_checkpoint_read_all(writer->comm, reader));
+        status =
+            checkpoint_as_failed_save(pt_checkpoint_read_all(writer->comm, reader));
 close:
     pt_checkpoint_close(reader);
     return status;
 }
 
 /* One rank. From the rename on the file is published, whatever follows. */
-static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer, int64_t step)
+static pt_status_t checkpoint_rename_partial(const pt_checkpoint_writer_t *writer,
+                                             int64_t step)
 {
     PT_TRY(pt_checkpoint_inject("checkpoint.rename", writer->partial));
     PT_TRY(pt_file_rename(writer->partial, writer->path));
@@ -147,19 +153,20 @@ static pt_status_t rename_partial(const pt_checkpoint_writer_t *writer, int64_t 
 }
 
 /* Collective: all that follows when every rank has written its share. */
-static pt_status_t complete(pt_checkpoint_writer_t *writer,
-                            pt_checkpoint_header_t *header, int verify)
+static pt_status_t checkpoint_complete(pt_checkpoint_writer_t *writer,
+                                       pt_checkpoint_header_t *header, int verify)
 {
     pt_comm_t *comm = writer->comm;
     bool first = pt_comm_rank(comm) == 0;
 
     PT_TRY(pt_comm_sum_int64(comm, (int64_t *)writer->sums, 2 * writer->count));
-    PT_TRY(check_complete(writer));
-    header->digest = state_digest(writer);
-    PT_TRY(pt_comm_agree(comm, first ? write_metadata(writer, header) : PT_OK, true));
-    PT_TRY(check(writer, verify));
-    return pt_comm_agree(comm, first ? rename_partial(writer, header->step) : PT_OK,
-                         true);
+    PT_TRY(checkpoint_publish_check_complete(writer));
+    header->digest = checkpoint_state_digest(writer);
+    PT_TRY(pt_comm_agree(
+        comm, first ? checkpoint_write_metadata(writer, header) : PT_OK, true));
+    PT_TRY(checkpoint_publish_check(writer, verify));
+    return pt_comm_agree(
+        comm, first ? checkpoint_rename_partial(writer, header->step) : PT_OK, true);
 }
 
 void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path)
@@ -170,9 +177,9 @@ void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path)
 pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
                                   pt_checkpoint_header_t *header, int verify)
 {
-    status = pt_comm_agree(writer->comm, settle(writer, status), true);
+    status = pt_comm_agree(writer->comm, checkpoint_settle(writer, status), true);
     if (status == PT_OK)
-        status = complete(writer, header, verify);
+        status = checkpoint_complete(writer, header, verify);
     if (status != PT_OK && pt_comm_rank(writer->comm) == 0)
         unlink(writer->partial);
     pt_checkpoint_writer_free(writer);

@@ -22,8 +22,8 @@ struct pt_checkpoint_reader {
     uint64_t *sums; /* of each tensor: digest of what was read, elements read; 2*count */
 };
 
-static pt_status_t make_reader(pt_comm_t *comm, const char *path,
-                               pt_checkpoint_reader_t **out)
+static pt_status_t checkpoint_make_reader(pt_comm_t *comm, const char *path,
+                                          pt_checkpoint_reader_t **out)
 {
     PT_TRY(PT_NEW("checkpoint reader", 1, out));
     (*out)->comm = comm;
@@ -35,7 +35,8 @@ static pt_status_t make_reader(pt_comm_t *comm, const char *path,
 }
 
 /* Room for what rank 0 found; `sizes`: tensors, bytes of the texts, bytes of the file. */
-static pt_status_t make_room(pt_checkpoint_reader_t *reader, const int64_t sizes[4])
+static pt_status_t checkpoint_make_room(pt_checkpoint_reader_t *reader,
+                                        const int64_t sizes[4])
 {
     pt_checkpoint_content_t *content = &reader->content;
 
@@ -49,7 +50,7 @@ static pt_status_t make_room(pt_checkpoint_reader_t *reader, const int64_t sizes
     return pt_alloc("checkpoint text", (size_t)sizes[2], 1, (void **)&content->hosts);
 }
 
-static pt_status_t open_elements(pt_checkpoint_reader_t *reader)
+static pt_status_t checkpoint_read_open_elements(pt_checkpoint_reader_t *reader)
 {
     struct stat info;
 
@@ -65,7 +66,7 @@ static pt_status_t open_elements(pt_checkpoint_reader_t *reader)
 }
 
 /* Collective. */
-static pt_status_t share_content(pt_checkpoint_reader_t *reader)
+static pt_status_t checkpoint_share_content(pt_checkpoint_reader_t *reader)
 {
     pt_comm_t *comm = reader->comm;
     pt_checkpoint_content_t *content = &reader->content;
@@ -78,24 +79,24 @@ static pt_status_t share_content(pt_checkpoint_reader_t *reader)
         sizes[3] = content->file_bytes;
     }
     PT_TRY(pt_comm_broadcast_bytes(comm, 0, sizes, sizeof sizes));
-    PT_TRY(pt_comm_agree(comm, make_room(reader, sizes), true));
+    PT_TRY(pt_comm_agree(comm, checkpoint_make_room(reader, sizes), true));
     PT_TRY(pt_comm_broadcast_bytes(comm, 0, &content->header, sizeof content->header));
     PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->items,
                                    sizes[0] * (int64_t)sizeof *content->items));
     PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->config, sizes[1]));
     PT_TRY(pt_comm_broadcast_bytes(comm, 0, content->hosts, sizes[2]));
-    return pt_comm_agree(comm, open_elements(reader), true);
+    return pt_comm_agree(comm, checkpoint_read_open_elements(reader), true);
 }
 
 pt_status_t pt_checkpoint_open(pt_comm_t *comm, const char *path,
                                pt_checkpoint_reader_t **out)
 {
     pt_checkpoint_reader_t *reader = NULL;
-    pt_status_t status = make_reader(comm, path, &reader);
+    pt_status_t status = checkpoint_make_reader(comm, path, &reader);
 
     *out = NULL;
     PT_TRY_GOTO(close, pt_comm_agree(comm, status, true));
-    PT_TRY_GOTO(close, share_content(reader));
+    PT_TRY_GOTO(close, checkpoint_share_content(reader));
     *out = reader;
     return PT_OK;
 close:
@@ -157,8 +158,8 @@ int pt_checkpoint_find_tensor(const pt_checkpoint_reader_t *reader, const char *
     return -1;
 }
 
-static void convert(pt_dtype_t from, const void *stored, pt_dtype_t to, void *host,
-                    int64_t n)
+static void checkpoint_convert(pt_dtype_t from, const void *stored, pt_dtype_t to,
+                               void *host, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         pt_float_set(to, host, i, pt_float_get(from, stored, i));
@@ -181,8 +182,8 @@ static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
         reader->sums[2 * index + 1] += (uint64_t)pt_hyperslab_elements(&walk->piece);
     }
     if (scratch)
-        convert(item->tensor.dtype, scratch, dtype, to,
-                pt_hyperslab_elements(&walk->piece));
+        checkpoint_convert(item->tensor.dtype, scratch, dtype, to,
+                           pt_hyperslab_elements(&walk->piece));
     return PT_OK;
 }
 
@@ -221,7 +222,8 @@ pt_status_t pt_checkpoint_read(pt_checkpoint_reader_t *reader, int tensor,
     return status;
 }
 
-static pt_status_t compare(const pt_checkpoint_reader_t *reader, const uint64_t *sums)
+static pt_status_t checkpoint_read_compare(const pt_checkpoint_reader_t *reader,
+                                           const uint64_t *sums)
 {
     for (int i = 0; i < reader->content.count; i++) {
         const pt_checkpoint_item_t *item = &reader->content.items[i];
@@ -251,7 +253,7 @@ pt_status_t pt_checkpoint_verify_read(pt_checkpoint_reader_t *reader)
     PT_TRY_GOTO(free_sums, pt_comm_agree(reader->comm, status, true));
     memcpy(sums, reader->sums, (size_t)count * sizeof *sums);
     PT_TRY_GOTO(free_sums, pt_comm_sum_int64(reader->comm, (int64_t *)sums, count));
-    status = compare(reader, sums);
+    status = checkpoint_read_compare(reader, sums);
 free_sums:
     pt_free(sums);
     return status;

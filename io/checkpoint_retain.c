@@ -16,7 +16,7 @@ enum { KEPT_NAMES = 10000 };
 /* ---- set aside ------------------------------------------------------------------------------ */
 
 /* PATH.kept-K with the first K that is free. */
-static pt_status_t free_name(const char *path, char *out, size_t size)
+static pt_status_t checkpoint_free_name(const char *path, char *out, size_t size)
 {
     struct stat info;
 
@@ -31,14 +31,14 @@ static pt_status_t free_name(const char *path, char *out, size_t size)
                    path, out);
 }
 
-static pt_status_t set_aside(const char *path, const char *why)
+static pt_status_t checkpoint_set_aside(const char *path, const char *why)
 {
     char kept[sizeof((pt_checkpoint_entry_t *)0)->path + 16];
     struct stat info;
 
     if (lstat(path, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)))
         return PT_OK; /* gone, or what whoever creates the file will complain of */
-    PT_TRY(free_name(path, kept, sizeof kept));
+    PT_TRY(checkpoint_free_name(path, kept, sizeof kept));
     PT_TRY(pt_file_rename(path, kept));
     pt_log_all(PT_LOG_WARN, "%s: %s; kept as %s, which no run takes or removes", path,
                why, kept);
@@ -54,14 +54,15 @@ pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t
     PT_TRY(pt_checkpoint_scan(directory, ".h5", &list, &count));
     for (int i = 0; i < count && status == PT_OK; i++)
         if (list[i].step > last && list[i].step <= step)
-            status = set_aside(list[i].path, "this run neither took it nor wrote it");
+            status = checkpoint_set_aside(list[i].path,
+                                          "this run neither took it nor wrote it");
     pt_free(list);
     return status;
 }
 
 /* ---- retain --------------------------------------------------------------------------------- */
 
-static void remove_file(const char *path)
+static void checkpoint_remove_file(const char *path)
 {
     if (unlink(path) == 0 || errno == ENOENT)
         return;
@@ -74,7 +75,7 @@ typedef struct retained {
     uint64_t data_hash;
 } retained_t;
 
-static retained_t own_data(const char *directory, int64_t step)
+static retained_t checkpoint_own_data(const char *directory, int64_t step)
 {
     char path[sizeof((pt_checkpoint_entry_t *)0)->path];
     pt_checkpoint_content_t content;
@@ -90,8 +91,9 @@ static retained_t own_data(const char *directory, int64_t step)
 }
 
 /* Why this file is not the run's own, into `why`; "": it is. */
-static void judge(const pt_checkpoint_entry_t *entry, const pt_checkpoint_content_t *is,
-                  const retained_t *own, char *why, size_t size)
+static void checkpoint_retain_judge(const pt_checkpoint_entry_t *entry,
+                                    const pt_checkpoint_content_t *is,
+                                    const retained_t *own, char *why, size_t size)
 {
     bool other = own->data_tokens >= 0 && (is->header.data_tokens != own->data_tokens ||
                                            is->header.data_hash != own->data_hash);
@@ -105,7 +107,7 @@ static void judge(const pt_checkpoint_entry_t *entry, const pt_checkpoint_conten
 }
 
 /* What the record says of `path`, without the name. */
-static const char *defect_of(const char *path)
+static const char *checkpoint_defect_of(const char *path)
 {
     const char *text = pt_error_last()->text;
     size_t length = strlen(path);
@@ -116,19 +118,19 @@ static const char *defect_of(const char *path)
 }
 
 /* One of ours? What is not is set aside, unless it cannot be read. */
-static bool counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
+static bool checkpoint_counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
 {
     pt_checkpoint_content_t content;
     char why[PT_ERROR_TEXT + 16] = "";
     pt_status_t status = pt_checkpoint_parse(entry->path, &content);
 
     if (status == PT_OK)
-        judge(entry, &content, own, why, sizeof why);
+        checkpoint_retain_judge(entry, &content, own, why, sizeof why);
     else if (status == PT_DAMAGED)
-        snprintf(why, sizeof why, "damaged (%s)", defect_of(entry->path));
+        snprintf(why, sizeof why, "damaged (%s)", checkpoint_defect_of(entry->path));
     pt_checkpoint_content_free(&content);
     pt_error_clear();
-    if (why[0] && set_aside(entry->path, why) != PT_OK)
+    if (why[0] && checkpoint_set_aside(entry->path, why) != PT_OK)
         pt_error_warn_seldom("a checkpoint that is not this run's stays");
     return status == PT_OK && !why[0];
 }
@@ -145,10 +147,10 @@ static void retain(const pt_checkpoint_entry_t *list, int count, const retained_
         bool spared = keep_every > 0 && list[i].step % keep_every == 0;
         if (list[i].step > step || (kept >= keep && spared))
             continue;
-        if (list[i].step != step && !counts(&list[i], own))
+        if (list[i].step != step && !checkpoint_counts(&list[i], own))
             continue;
         if (++kept > keep && !spared)
-            remove_file(list[i].path);
+            checkpoint_remove_file(list[i].path);
     }
 }
 
@@ -162,8 +164,9 @@ void pt_checkpoint_retain(const char *directory, int64_t step, int64_t keep,
         pt_checkpoint_list(directory, &published, &count) != PT_OK)
         pt_error_warn_seldom("old checkpoints stay");
     for (int i = 0; i < partials; i++)
-        remove_file(partial[i].path);
-    retained_t own = count > keep ? own_data(directory, step) : (retained_t){-1, 0};
+        checkpoint_remove_file(partial[i].path);
+    retained_t own =
+        count > keep ? checkpoint_own_data(directory, step) : (retained_t){-1, 0};
     retain(published, count, &own, step, keep, keep_every);
     pt_free(published);
     pt_free(partial);

@@ -47,9 +47,9 @@ void pt_checkpoint_writer_free(pt_checkpoint_writer_t *writer)
     pt_free(writer);
 }
 
-static pt_status_t make_writer(pt_comm_t *comm, const char *path,
-                               const pt_checkpoint_tensor_t *tensors, int count,
-                               pt_checkpoint_writer_t **out)
+static pt_status_t checkpoint_make_writer(pt_comm_t *comm, const char *path,
+                                          const pt_checkpoint_tensor_t *tensors,
+                                          int count, pt_checkpoint_writer_t **out)
 {
     size_t size = strlen(path) + sizeof ".partial";
 
@@ -67,7 +67,7 @@ static pt_status_t make_writer(pt_comm_t *comm, const char *path,
     return PT_NEW("checkpoint offsets", (size_t)count, &writer->offsets);
 }
 
-static pt_status_t check_tensor(const pt_checkpoint_tensor_t *tensor)
+static pt_status_t checkpoint_check_tensor(const pt_checkpoint_tensor_t *tensor)
 {
     PT_CHECK(memchr(tensor->group, '\0', sizeof tensor->group) &&
                  memchr(tensor->name, '\0', sizeof tensor->name) &&
@@ -83,13 +83,14 @@ static pt_status_t check_tensor(const pt_checkpoint_tensor_t *tensor)
     return PT_OK;
 }
 
-static pt_status_t check_space(const pt_checkpoint_writer_t *writer, size_t text_bytes)
+static pt_status_t checkpoint_check_space(const pt_checkpoint_writer_t *writer,
+                                          size_t text_bytes)
 {
     int64_t bytes = SPACE_FILE + (int64_t)text_bytes;
 
     for (int i = 0; i < writer->count; i++) {
         const pt_checkpoint_tensor_t *tensor = &writer->tensors[i];
-        PT_TRY(check_tensor(tensor));
+        PT_TRY(checkpoint_check_tensor(tensor));
         bytes +=
             pt_checkpoint_elements(tensor) * (int64_t)pt_dtype_size(tensor->dtype) +
             SPACE_TENSOR;
@@ -100,7 +101,7 @@ static pt_status_t check_space(const pt_checkpoint_writer_t *writer, size_t text
 }
 
 /* Contiguous, allocated at once, never filled; without times, so equal content is equal bytes. */
-static hid_t creation_list(void)
+static hid_t checkpoint_creation_list(void)
 {
     hid_t list = H5Pcreate(H5P_DATASET_CREATE);
 
@@ -112,9 +113,11 @@ static hid_t creation_list(void)
     return list;
 }
 
-static hid_t create_dataset(hid_t file, const char *name, hid_t type, hid_t space)
+static hid_t checkpoint_create_dataset(hid_t file, const char *name, hid_t type,
+                                       hid_t space)
 {
-    hid_t list = creation_list(), links = H5Pcreate(H5P_LINK_CREATE), dataset = -1;
+    hid_t list = checkpoint_creation_list(), links = H5Pcreate(H5P_LINK_CREATE),
+          dataset = -1;
 
     if (list >= 0 && links >= 0 && H5Pset_create_intermediate_group(links, 1) >= 0)
         dataset = H5Dcreate2(file, name, type, space, links, list, H5P_DEFAULT);
@@ -123,15 +126,15 @@ static hid_t create_dataset(hid_t file, const char *name, hid_t type, hid_t spac
     return dataset;
 }
 
-static pt_status_t create_text(hid_t file, const char *path, const char *name,
-                               const char *text)
+static pt_status_t checkpoint_create_text(hid_t file, const char *path,
+                                          const char *name, const char *text)
 {
     hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR), dataset = -1;
     pt_status_t status = PT_OK;
 
     if (type >= 0 && space >= 0 && H5Tset_size(type, strlen(text) + 1) >= 0 &&
         H5Tset_cset(type, H5T_CSET_UTF8) >= 0)
-        dataset = create_dataset(file, name, type, space);
+        dataset = checkpoint_create_dataset(file, name, type, space);
     if (dataset < 0 || H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text) < 0)
         status = PT_H5_FAIL(path, "cannot write %s", name);
     else
@@ -143,8 +146,9 @@ static pt_status_t create_text(hid_t file, const char *path, const char *name,
 }
 
 /* The digest gets its place now and its value when all is written. */
-static pt_status_t create_tensor(hid_t file, const char *path,
-                                 const pt_checkpoint_tensor_t *tensor, int64_t *offset)
+static pt_status_t checkpoint_create_tensor(hid_t file, const char *path,
+                                            const pt_checkpoint_tensor_t *tensor,
+                                            int64_t *offset)
 {
     char name[PT_CHECKPOINT_PATH];
     hsize_t shape[PT_HYPERSLAB_DIMS];
@@ -156,7 +160,7 @@ static pt_status_t create_tensor(hid_t file, const char *path,
         shape[d] = (hsize_t)tensor->shape[d];
     space = H5Screate_simple(tensor->ndim, shape, NULL);
     if (space >= 0 && type >= 0)
-        dataset = create_dataset(file, name, type, space);
+        dataset = checkpoint_create_dataset(file, name, type, space);
     haddr_t at = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
     if (at == HADDR_UNDEF)
         status = PT_H5_FAIL(path, "cannot make the dataset %s", name);
@@ -169,22 +173,23 @@ static pt_status_t create_tensor(hid_t file, const char *path,
     return status;
 }
 
-static pt_status_t create_contents(const pt_checkpoint_writer_t *writer, hid_t file,
-                                   const char *config, const char *hosts)
+static pt_status_t checkpoint_create_contents(const pt_checkpoint_writer_t *writer,
+                                              hid_t file, const char *config,
+                                              const char *hosts)
 {
     pt_checkpoint_header_t nothing = {0};
 
     PT_TRY(pt_checkpoint_write_header(file, writer->partial, &nothing));
-    PT_TRY(create_text(file, writer->partial, "/config", config));
-    PT_TRY(create_text(file, writer->partial, "/hosts", hosts));
+    PT_TRY(checkpoint_create_text(file, writer->partial, "/config", config));
+    PT_TRY(checkpoint_create_text(file, writer->partial, "/hosts", hosts));
     for (int i = 0; i < writer->count; i++)
-        PT_TRY(create_tensor(file, writer->partial, &writer->tensors[i],
-                             &writer->offsets[i]));
+        PT_TRY(checkpoint_create_tensor(file, writer->partial, &writer->tensors[i],
+                                        &writer->offsets[i]));
     return PT_OK;
 }
 
-static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char *config,
-                               const char *hosts)
+static pt_status_t checkpoint_create_file(const pt_checkpoint_writer_t *writer,
+                                          const char *config, const char *hosts)
 {
     hid_t file;
     pt_status_t status, closed;
@@ -197,16 +202,16 @@ static pt_status_t create_file(const pt_checkpoint_writer_t *writer, const char 
     if (unlink(writer->partial) != 0)
         PT_CHECK_OS(errno == ENOENT, PT_IO, errno,
                     "%s: is in the way and cannot be removed: %m", writer->partial);
-    PT_TRY(check_space(writer, strlen(config) + strlen(hosts)));
+    PT_TRY(checkpoint_check_space(writer, strlen(config) + strlen(hosts)));
     PT_TRY(pt_h5_create_file(writer->partial, &file));
-    status = create_contents(writer, file, config, hosts);
+    status = checkpoint_create_contents(writer, file, config, hosts);
     closed = pt_h5_close_file(writer->partial, &file);
     PT_TRY(status != PT_OK ? status : closed);
     return pt_file_reserve(writer->partial);
 }
 
 /* Every rank, of its own. */
-static pt_status_t open_elements(pt_checkpoint_writer_t *writer)
+static pt_status_t checkpoint_open_elements(pt_checkpoint_writer_t *writer)
 {
     writer->fd = open(writer->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     PT_CHECK_OS(writer->fd >= 0, PT_IO, errno,
@@ -215,13 +220,13 @@ static pt_status_t open_elements(pt_checkpoint_writer_t *writer)
     return PT_OK;
 }
 
-static pt_status_t create_first(const pt_checkpoint_writer_t *writer,
-                                const char *config, const char *hosts)
+static pt_status_t checkpoint_create_first(const pt_checkpoint_writer_t *writer,
+                                           const char *config, const char *hosts)
 {
     pt_h5_init();
     PT_TRY(pt_checkpoint_inject("checkpoint.create", writer->partial));
     if (pt_comm_rank(writer->comm) == 0)
-        PT_TRY(create_file(writer, config, hosts));
+        PT_TRY(checkpoint_create_file(writer, config, hosts));
     return PT_OK;
 }
 
@@ -231,15 +236,15 @@ pt_status_t pt_checkpoint_create(pt_comm_t *comm, const char *path,
                                  pt_checkpoint_writer_t **out)
 {
     pt_checkpoint_writer_t *writer = NULL;
-    pt_status_t status = make_writer(comm, path, tensors, count, &writer);
+    pt_status_t status = checkpoint_make_writer(comm, path, tensors, count, &writer);
 
     *out = NULL;
     PT_TRY_GOTO(destroy, pt_comm_agree(comm, status, true));
-    status = create_first(writer, config_ini, hosts);
+    status = checkpoint_create_first(writer, config_ini, hosts);
     PT_TRY_GOTO(unlink, pt_comm_agree(comm, status, true));
     PT_TRY_GOTO(unlink, pt_comm_broadcast_bytes(comm, 0, writer->offsets,
                                                 count * (int64_t)sizeof(int64_t)));
-    PT_TRY_GOTO(unlink, pt_comm_agree(comm, open_elements(writer), true));
+    PT_TRY_GOTO(unlink, pt_comm_agree(comm, checkpoint_open_elements(writer), true));
     *out = writer;
     return PT_OK;
 unlink:

@@ -39,7 +39,7 @@ pt_status_t pt_file_join(const char *a, const char *b, char **out)
 }
 
 /* A directory that a crash takes back would take its files along. Where that cannot be done nothing is lost yet. */
-static void keep_directory(const char *path)
+static void file_keep_directory(const char *path)
 {
     pt_error_t record = *pt_error_last();
 
@@ -47,12 +47,12 @@ static void keep_directory(const char *path)
         pt_error_set(&record);
 }
 
-static pt_status_t make_one(const char *path)
+static pt_status_t file_make_one(const char *path)
 {
     struct stat info;
 
     if (mkdir(path, 0777) == 0) {
-        keep_directory(path);
+        file_keep_directory(path);
         return PT_OK;
     }
     int error = errno;
@@ -80,11 +80,11 @@ pt_status_t pt_file_make_directory(const char *path)
     for (char *at = copy + 1; *at != '\0' && status == PT_OK; at++)
         if (*at == '/') {
             *at = '\0';
-            status = make_one(copy);
+            status = file_make_one(copy);
             *at = '/';
         }
     if (status == PT_OK)
-        status = make_one(copy);
+        status = file_make_one(copy);
     pt_free(copy);
     return status;
 }
@@ -110,7 +110,7 @@ pt_status_t pt_file_open_plain(const char *path, int flags, int *fd)
     return PT_FAIL(PT_IO, "%s: is not a regular file; remove it", path);
 }
 
-static pt_status_t sync_opened(const char *path, int flags)
+static pt_status_t file_sync_opened(const char *path, int flags)
 {
     int fd = open(path, flags | O_CLOEXEC), error = 0;
 
@@ -127,7 +127,7 @@ static pt_status_t sync_opened(const char *path, int flags)
 
 pt_status_t pt_file_sync(const char *path)
 {
-    return sync_opened(path, O_RDWR);
+    return file_sync_opened(path, O_RDWR);
 }
 
 pt_status_t pt_file_sync_directory_of(const char *path)
@@ -135,7 +135,7 @@ pt_status_t pt_file_sync_directory_of(const char *path)
     char *directory;
 
     PT_TRY(pt_file_directory(path, &directory));
-    pt_status_t status = sync_opened(directory, O_RDONLY | O_DIRECTORY);
+    pt_status_t status = file_sync_opened(directory, O_RDONLY | O_DIRECTORY);
     pt_free(directory);
     return status;
 }
@@ -179,7 +179,7 @@ pt_status_t pt_file_unreadable(const char *path, int error)
 }
 
 /* Where the file ends by now; `at` where that cannot be told. */
-static int64_t end_of(int fd, int64_t at)
+static int64_t file_end_of(int fd, int64_t at)
 {
     struct stat info;
 
@@ -199,7 +199,7 @@ pt_status_t pt_file_pread(int fd, const char *path, void *data, int64_t bytes,
         if (n < 0)
             return pt_file_unreadable(path, errno);
         PT_CHECK(n > 0, PT_DAMAGED, "%s: ends at byte %lld, inside a tensor", path,
-                 (long long)end_of(fd, at));
+                 (long long)file_end_of(fd, at));
         to += n;
         at += n;
         bytes -= n;
@@ -245,7 +245,7 @@ pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *wha
 }
 
 /* Of the limits only this one is the user's to change. */
-static const char *size_advice(int64_t bytes)
+static const char *file_size_advice(int64_t bytes)
 {
     struct rlimit limit;
 
@@ -266,7 +266,7 @@ pt_status_t pt_file_check_size(const char *path, int64_t bytes, const char *what
     close(fd);
     (void)unlink(path);
     PT_CHECK_OS(error != EFBIG, PT_IO, error, "%s: %s needs %s: %m%s", path, what,
-                pt_text_bytes(bytes, need, sizeof need), size_advice(bytes));
+                pt_text_bytes(bytes, need, sizeof need), file_size_advice(bytes));
     return PT_OK;
 }
 
@@ -309,7 +309,7 @@ pt_status_t pt_file_read_tail(const char *path, char *text, size_t size, bool *f
 }
 
 /* Rank and process make the name unique among those that may write the same file. */
-static pt_status_t temporary_name(const char *path, char **out)
+static pt_status_t file_temporary_name(const char *path, char **out)
 {
     size_t size = strlen(path) + 64;
 
@@ -318,7 +318,7 @@ static pt_status_t temporary_name(const char *path, char **out)
     return PT_OK;
 }
 
-static pt_status_t write_new(const char *path, const char *text)
+static pt_status_t file_write_new(const char *path, const char *text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     pt_status_t status;
@@ -337,8 +337,8 @@ pt_status_t pt_file_write(const char *path, const char *text)
     char *temporary;
     pt_status_t status;
 
-    PT_TRY(temporary_name(path, &temporary));
-    status = write_new(temporary, text);
+    PT_TRY(file_temporary_name(path, &temporary));
+    status = file_write_new(temporary, text);
     if (status == PT_OK)
         status = pt_file_rename(temporary, path);
     if (status != PT_OK)

@@ -22,7 +22,7 @@ void pt_h5_init(void)
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-static herr_t take_first(unsigned n, const H5E_error2_t *error, void *context)
+static herr_t h5_take_first(unsigned n, const H5E_error2_t *error, void *context)
 {
     const char **text = context;
 
@@ -35,7 +35,7 @@ const char *pt_h5_error(char *buffer, size_t size)
 {
     const char *text = "";
 
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, h5_take_first, &text);
     snprintf(buffer, size, "%s", text);
     /* HDF5 quotes MPI and dates with their line ends; our messages are one line. */
     for (char *at = buffer; *at != '\0'; at++)
@@ -45,7 +45,7 @@ const char *pt_h5_error(char *buffer, size_t size)
 }
 
 /* HDF5 keeps errno only in the text of what its file driver says: "..., errno = 5, ...". */
-static herr_t take_errno(unsigned n, const H5E_error2_t *error, void *context)
+static herr_t h5_take_errno(unsigned n, const H5E_error2_t *error, void *context)
 {
     static const char key[] = "errno = ";
     const char *at = error->desc ? strstr(error->desc, key) : NULL;
@@ -62,11 +62,11 @@ static int h5_errno(void)
 {
     int error = 0;
 
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_errno, &error);
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, h5_take_errno, &error);
     return error;
 }
 
-static pt_status_t raise_h5(pt_status_t status, int error, const char *file, int line,
+static pt_status_t h5_raise(pt_status_t status, int error, const char *file, int line,
                             const char *path, const char *format, va_list args)
 {
     char message[PT_H5_TEXT], reason[PT_H5_TEXT];
@@ -84,7 +84,7 @@ pt_status_t pt_h5_fail(const char *file, int line, const char *path, const char 
     va_list args;
 
     va_start(args, format);
-    pt_status_t status = raise_h5(PT_IO, h5_errno(), file, line, path, format, args);
+    pt_status_t status = h5_raise(PT_IO, h5_errno(), file, line, path, format, args);
     va_end(args);
     return status;
 }
@@ -99,7 +99,7 @@ pt_status_t pt_h5_damaged(const char *file, int line, const char *path,
     if (error != 0 && error != EINVAL && error != EFBIG && error != EOVERFLOW)
         return pt_file_unreadable(path, error);
     va_start(args, format);
-    pt_status_t status = raise_h5(PT_DAMAGED, 0, file, line, path, format, args);
+    pt_status_t status = h5_raise(PT_DAMAGED, 0, file, line, path, format, args);
     va_end(args);
     return status;
 }
@@ -113,7 +113,7 @@ void pt_h5_close(hid_t *id)
 
 /* Published files never change and a partial one has one owner, so locks would only fail on file
  * systems that have none. */
-static hid_t access_list(void)
+static hid_t h5_access_list(void)
 {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
 
@@ -127,7 +127,7 @@ static hid_t access_list(void)
 
 pt_status_t pt_h5_create_file(const char *path, hid_t *out)
 {
-    hid_t list = access_list();
+    hid_t list = h5_access_list();
 
     *out = list < 0 ? -1 : H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, list);
     if (*out < 0) {
@@ -141,7 +141,7 @@ pt_status_t pt_h5_create_file(const char *path, hid_t *out)
 
 pt_status_t pt_h5_open_file(const char *path, unsigned flags, hid_t *out)
 {
-    hid_t list = access_list();
+    hid_t list = h5_access_list();
     pt_status_t status = PT_OK;
 
     *out = list < 0 ? -1 : H5Fopen(path, flags, list);
@@ -162,7 +162,7 @@ pt_status_t pt_h5_close_file(const char *path, hid_t *file)
 }
 
 /* HDF5 before 2.0 has no name for it: fp32 without the lower half. */
-static hid_t make_bf16(void)
+static hid_t h5_make_bf16(void)
 {
     hid_t type = H5Tcopy(H5T_IEEE_F32LE);
 
@@ -176,7 +176,7 @@ hid_t pt_h5_type(pt_dtype_t dtype)
     switch (dtype) {
     case PT_F64: return H5Tcopy(H5T_IEEE_F64LE);
     case PT_F32: return H5Tcopy(H5T_IEEE_F32LE);
-    case PT_BF16: return make_bf16();
+    case PT_BF16: return h5_make_bf16();
     default: return -1;
     }
 }
@@ -198,7 +198,7 @@ bool pt_h5_dtype(hid_t type, pt_dtype_t *out)
 /* ---- attributes ---- */
 
 /* A new type, on disk as in memory but for byte order. */
-static hid_t type_of(pt_h5_attribute_t attribute, bool on_disk)
+static hid_t h5_type_of(pt_h5_attribute_t attribute, bool on_disk)
 {
     hid_t type;
 
@@ -218,7 +218,7 @@ static hid_t type_of(pt_h5_attribute_t attribute, bool on_disk)
 pt_status_t pt_h5_write_attribute(pt_h5_place_t place, pt_h5_attribute_t attribute,
                                   const void *value)
 {
-    hid_t type = type_of(attribute, true), memory = type_of(attribute, false);
+    hid_t type = h5_type_of(attribute, true), memory = h5_type_of(attribute, false);
     hid_t space = H5Screate(H5S_SCALAR), id = -1;
     pt_status_t status = PT_OK;
 
@@ -238,7 +238,7 @@ pt_status_t pt_h5_write_attribute(pt_h5_place_t place, pt_h5_attribute_t attribu
 }
 
 /* Is it one value of the kind wanted? */
-static bool attribute_fits(hid_t id, hid_t type, pt_h5_attribute_t attribute)
+static bool h5_attribute_fits(hid_t id, hid_t type, pt_h5_attribute_t attribute)
 {
     hid_t space = H5Aget_space(id), wanted;
     bool fits = space >= 0 && H5Sget_simple_extent_type(space) == H5S_SCALAR;
@@ -249,7 +249,7 @@ static bool attribute_fits(hid_t id, hid_t type, pt_h5_attribute_t attribute)
     if (attribute.kind == PT_H5_STRING)
         return H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
                H5Tget_size(type) <= attribute.size;
-    wanted = type_of(attribute, true);
+    wanted = h5_type_of(attribute, true);
     fits = wanted >= 0 && H5Tequal(type, wanted) > 0;
     pt_h5_close(&wanted);
     return fits;
@@ -267,13 +267,13 @@ pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribut
         return PT_H5_DAMAGED(place.file, "%s lacks the attribute %s", place.object,
                              attribute.name);
     type = H5Aget_type(id);
-    if (!attribute_fits(id, type, attribute)) {
+    if (!h5_attribute_fits(id, type, attribute)) {
         status =
             PT_H5_DAMAGED(place.file, "attribute %s of %s has a wrong type or size",
                           attribute.name, place.object);
         goto close_id;
     }
-    memory = type_of(attribute, false);
+    memory = h5_type_of(attribute, false);
     /* HDF5 converts lengths but not character sets. */
     if (attribute.kind == PT_H5_STRING)
         H5Tset_cset(memory, H5Tget_cset(type));
@@ -292,7 +292,7 @@ close_id:
 /* ---- what made a file -------------------------------------------------------------------------- */
 
 /* The first sentence of what MPI says of itself, blanks single: may be asked before MPI is there. */
-static void mpi_version(char *out, size_t size)
+static void h5_mpi_version(char *out, size_t size)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     size_t n = 0;
@@ -312,6 +312,6 @@ void pt_checkpoint_libraries(char *buffer, size_t size)
     char mpi[96];
 
     H5get_libversion(&major, &minor, &release);
-    mpi_version(mpi, sizeof mpi);
+    h5_mpi_version(mpi, sizeof mpi);
     snprintf(buffer, size, "HDF5 %u.%u.%u, %s", major, minor, release, mpi);
 }

@@ -24,7 +24,7 @@
 
 enum { HOST_SIZE = 256, LOCK_SIZE = 512, LOCK_TRIES = 8, HOLD_TRIES = 20 };
 
-static void host_name(char host[HOST_SIZE])
+static void lock_host_name(char host[HOST_SIZE])
 {
     if (gethostname(host, HOST_SIZE) != 0)
         snprintf(host, HOST_SIZE, "unknown");
@@ -37,7 +37,7 @@ typedef struct owner {
     uint64_t id; /* 0: written by a version that had none */
 } owner_t;
 
-static bool read_lock(int fd, owner_t *out)
+static bool lock_read(int fd, owner_t *out)
 {
     char text[LOCK_SIZE] = "";
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -53,7 +53,7 @@ static bool read_lock(int fd, owner_t *out)
     return true;
 }
 
-static pt_status_t refuse(const pt_lock_t *lock, const owner_t *owner)
+static pt_status_t lock_refuse(const pt_lock_t *lock, const owner_t *owner)
 {
     return PT_FAIL(
         PT_CONFIG,
@@ -62,20 +62,20 @@ static pt_status_t refuse(const pt_lock_t *lock, const owner_t *owner)
         lock->directory, owner->host, owner->pid, lock->path);
 }
 
-static bool is_alive(const owner_t *owner)
+static bool lock_is_alive(const owner_t *owner)
 {
     return kill((pid_t)owner->pid, 0) == 0 || errno == EPERM;
 }
 
 /* The file is open. `held`: nobody on this file system's flock; otherwise flock does not exist. */
-static pt_status_t judge_lock(const pt_lock_t *lock, bool held)
+static pt_status_t lock_judge(const pt_lock_t *lock, bool held)
 {
     owner_t owner;
     char mine[HOST_SIZE];
 
-    if (!read_lock(lock->fd, &owner))
+    if (!lock_read(lock->fd, &owner))
         return PT_OK;
-    host_name(mine);
+    lock_host_name(mine);
     if (strcmp(owner.host, mine) != 0) {
         /* Gone with its node, as a rule, and this is the job queued again. If it lives, and flock
          * does not reach across hosts, it finds our number here before it publishes. */
@@ -85,19 +85,19 @@ static pt_status_t judge_lock(const pt_lock_t *lock, bool held)
                    lock->directory, owner.pid, owner.host);
         return PT_OK;
     }
-    if (!held && is_alive(&owner))
-        return refuse(lock, &owner);
+    if (!held && lock_is_alive(&owner))
+        return lock_refuse(lock, &owner);
     pt_log_all(PT_LOG_WARN,
                "%s: taking over from process %ld, which ended without cleaning up",
                lock->directory, owner.pid);
     return PT_OK;
 }
 
-static pt_status_t write_lock(const pt_lock_t *lock)
+static pt_status_t lock_write(const pt_lock_t *lock)
 {
     char text[LOCK_SIZE], host[HOST_SIZE];
 
-    host_name(host);
+    lock_host_name(host);
     snprintf(text, sizeof text, "%s %ld %016" PRIx64 "\n", host, (long)getpid(),
              lock->id);
     PT_CHECK_OS(ftruncate(lock->fd, 0) == 0 && lseek(lock->fd, 0, SEEK_SET) == 0, PT_IO,
@@ -106,7 +106,7 @@ static pt_status_t write_lock(const pt_lock_t *lock)
 }
 
 /* Is the file we locked still the one of that name? Its last owner may have removed it just now. */
-static bool is_current(const pt_lock_t *lock)
+static bool lock_is_current(const pt_lock_t *lock)
 {
     struct stat mine, named;
 
@@ -114,17 +114,17 @@ static bool is_current(const pt_lock_t *lock)
            mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
 }
 
-static bool is_ours(const pt_lock_t *lock)
+static bool lock_is_ours(const pt_lock_t *lock)
 {
     owner_t owner;
 
-    return is_current(lock) && read_lock(lock->fd, &owner) && owner.id == lock->id;
+    return lock_is_current(lock) && lock_read(lock->fd, &owner) && owner.id == lock->id;
 }
 
 /* ---- a lock that changed under way ---------------------------------------------------------- */
 
 /* What became of the directory that the open lock lies in: the system follows what is renamed. */
-static pt_status_t say_gone(const pt_lock_t *lock)
+static pt_status_t lock_say_gone(const pt_lock_t *lock)
 {
     char name[64], now[PATH_MAX] = "";
 
@@ -143,13 +143,13 @@ static pt_status_t say_gone(const pt_lock_t *lock)
 }
 
 /* *made: nobody else was quicker. */
-static pt_status_t make_again(pt_lock_t *lock, bool *made)
+static pt_status_t lock_make_again(pt_lock_t *lock, bool *made)
 {
     struct stat info;
 
     *made = false;
     if (stat(lock->directory, &info) != 0)
-        return say_gone(lock);
+        return lock_say_gone(lock);
     int fd = open(lock->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return PT_OK;
@@ -164,13 +164,13 @@ static pt_status_t make_again(pt_lock_t *lock, bool *made)
     pt_log_all(PT_LOG_WARN,
                "%s: removed while the run was at work; made again, the run goes on",
                lock->path);
-    pt_status_t status = write_lock(lock);
+    pt_status_t status = lock_write(lock);
     if (status != PT_OK)
         (void)unlink(lock->path); /* half a lock would be taken for another run's */
     return status;
 }
 
-static pt_status_t say_taken(const pt_lock_t *lock, const owner_t *owner)
+static pt_status_t lock_say_taken(const pt_lock_t *lock, const owner_t *owner)
 {
     return PT_FAIL(
         PT_CONFIG,
@@ -181,14 +181,14 @@ static pt_status_t say_taken(const pt_lock_t *lock, const owner_t *owner)
 
 /* There is a lock of that name, and by our descriptor it is not ours: whose is it? An answer that the file system
  * denies (EIO, ESTALE) is none. */
-static pt_status_t look_again(pt_lock_t *lock)
+static pt_status_t lock_look_again(pt_lock_t *lock)
 {
     owner_t owner = {.host = "unknown"};
     char byte;
     int fd = open(lock->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int error = fd < 0 ? errno : pread(fd, &byte, 1, 0) < 0 ? errno : 0;
 
-    if (error == 0 && read_lock(fd, &owner) && owner.id == lock->id) {
+    if (error == 0 && lock_read(fd, &owner) && owner.id == lock->id) {
         close(lock->fd); /* stale: the file is still ours */
         lock->fd = fd;
         (void)flock(fd, LOCK_EX | LOCK_NB);
@@ -202,21 +202,21 @@ static pt_status_t look_again(pt_lock_t *lock)
              "%s: is no longer a regular file, so it is not known who owns the "
              "directory; remove it, and the run goes on",
              lock->path);
-    bool is_lock = error != 0 || read_lock(fd, &owner);
+    bool is_lock = error != 0 || lock_read(fd, &owner);
     if (fd >= 0)
         close(fd);
     if (!is_lock &&
-        is_current(lock)) { /* emptied or written over by hand, and still held */
+        lock_is_current(lock)) { /* emptied or written over by hand, and still held */
         pt_log_all(PT_LOG_WARN,
                    "%s: overwritten while the run was at work; made again, "
                    "the run goes on",
                    lock->path);
-        return write_lock(lock);
+        return lock_write(lock);
     }
     PT_CHECK_OS(error == 0, PT_IO, error,
                 "%s: cannot be read, so it is not known who owns the directory: %m",
                 lock->path);
-    return say_taken(lock, &owner);
+    return lock_say_taken(lock, &owner);
 }
 
 pt_status_t pt_lock_check(pt_lock_t *lock)
@@ -224,20 +224,20 @@ pt_status_t pt_lock_check(pt_lock_t *lock)
     struct stat info;
     bool made = false;
 
-    if (is_ours(lock))
+    if (lock_is_ours(lock))
         return PT_OK;
     int error = stat(lock->path, &info) == 0 ? 0 : errno;
     PT_CHECK_OS(error == 0 || error == ENOENT || error == ENOTDIR, PT_IO, error,
                 "%s: cannot be read, so it is not known who owns the directory: %m",
                 lock->path);
     if (error != 0)
-        PT_TRY(make_again(lock, &made));
-    return made ? PT_OK : look_again(lock);
+        PT_TRY(lock_make_again(lock, &made));
+    return made ? PT_OK : lock_look_again(lock);
 }
 
 /* ---- taking it ------------------------------------------------------------------------------ */
 
-static void sleep_msec(int msec)
+static void lock_sleep_msec(int msec)
 {
     const struct timespec pause = {.tv_sec = msec / 1000,
                                    .tv_nsec = msec % 1000 * 1000000L};
@@ -247,34 +247,34 @@ static void sleep_msec(int msec)
 
 /* flock for ourselves; false, errno says why. A lock outlives the run that had it for a moment: while the
  * system ends its process, or while somebody looks at its descriptors (/proc/PID/fd, lsof). */
-static bool hold(int fd)
+static bool lock_hold(int fd)
 {
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK || i == HOLD_TRIES)
             return false;
-        sleep_msec(25);
+        lock_sleep_msec(25);
     }
     return true;
 }
 
 /* Somebody holds it. Of a run on this host it is known whether it lives; the lock of another host may be one that
  * the file system has not yet noticed to be dead. */
-static bool may_be_dead(const owner_t *owner)
+static bool lock_may_be_dead(const owner_t *owner)
 {
     char mine[HOST_SIZE];
 
-    host_name(mine);
-    return strcmp(owner->host, mine) != 0 || !is_alive(owner);
+    lock_host_name(mine);
+    return strcmp(owner->host, mine) != 0 || !lock_is_alive(owner);
 }
 
 /* *held as of hold; errno of the last try. */
-static pt_status_t wait_for(pt_lock_t *lock, double wait_sec, bool *held)
+static pt_status_t lock_wait_for(pt_lock_t *lock, double wait_sec, bool *held)
 {
     owner_t owner = {.host = "unknown"};
     double begun = pt_clock_sec();
-    bool told = false, known = read_lock(lock->fd, &owner);
+    bool told = false, known = lock_read(lock->fd, &owner);
 
-    while (known && may_be_dead(&owner) && pt_clock_sec() - begun < wait_sec) {
+    while (known && lock_may_be_dead(&owner) && pt_clock_sec() - begun < wait_sec) {
         if (!told)
             pt_log_all(
                 PT_LOG_WARN,
@@ -283,16 +283,16 @@ static pt_status_t wait_for(pt_lock_t *lock, double wait_sec, bool *held)
                 lock->directory, owner.pid, owner.host, wait_sec);
         told = true;
         pt_watch_beat(); /* others wait, for a reason */
-        sleep_msec(250);
+        lock_sleep_msec(250);
         *held = flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
         if (*held || errno != EWOULDBLOCK)
             return PT_OK;
-        known = read_lock(lock->fd, &owner);
+        known = lock_read(lock->fd, &owner);
     }
-    return refuse(lock, &owner);
+    return lock_refuse(lock, &owner);
 }
 
-static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
+static pt_status_t lock_try(pt_lock_t *lock, double wait_sec, bool *current)
 {
     struct stat info;
 
@@ -305,19 +305,19 @@ static pt_status_t try_lock(pt_lock_t *lock, double wait_sec, bool *current)
                     : "");
     PT_CHECK(fstat(lock->fd, &info) == 0 && S_ISREG(info.st_mode), PT_IO,
              "%s: is not a regular file; remove it", lock->path);
-    bool held = hold(lock->fd);
+    bool held = lock_hold(lock->fd);
     if (!held && errno == EWOULDBLOCK)
-        PT_TRY(wait_for(lock, wait_sec, &held));
-    *current = is_current(lock);
-    return *current ? judge_lock(lock, held) : PT_OK;
+        PT_TRY(lock_wait_for(lock, wait_sec, &held));
+    *current = lock_is_current(lock);
+    return *current ? lock_judge(lock, held) : PT_OK;
 }
 
-static pt_status_t take(pt_lock_t *lock, double wait_sec)
+static pt_status_t lock_take(pt_lock_t *lock, double wait_sec)
 {
     bool current = false;
 
     for (int i = 0; i < LOCK_TRIES && !current; i++) {
-        pt_status_t status = try_lock(lock, wait_sec, &current);
+        pt_status_t status = lock_try(lock, wait_sec, &current);
         if (lock->fd >= 0 && (status != PT_OK || !current)) {
             close(lock->fd);
             lock->fd = -1;
@@ -325,10 +325,10 @@ static pt_status_t take(pt_lock_t *lock, double wait_sec)
         PT_TRY(status);
     }
     PT_CHECK(current, PT_IO, "%s: removed again and again by somebody", lock->path);
-    return write_lock(lock);
+    return lock_write(lock);
 }
 
-static uint64_t draw_id(void)
+static uint64_t lock_draw_id(void)
 {
     uint64_t id = 0;
 
@@ -339,15 +339,15 @@ static uint64_t draw_id(void)
 
 pt_status_t pt_lock_take(const char *directory, double wait_sec, pt_lock_t *out)
 {
-    *out = (pt_lock_t){.directory = directory, .fd = -1, .id = draw_id()};
+    *out = (pt_lock_t){.directory = directory, .fd = -1, .id = lock_draw_id()};
     PT_TRY(pt_file_join(directory, "run.lock", &out->path));
-    return take(out, wait_sec);
+    return lock_take(out, wait_sec);
 }
 
 void pt_lock_release(pt_lock_t *lock)
 {
     if (lock->fd >= 0) {
-        if (is_ours(lock))
+        if (lock_is_ours(lock))
             unlink(lock->path);
         close(lock->fd);
     }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Lines without a step belong to none and stay; what is no object was torn by a crash. */
-static bool keep_line(const char *line, size_t length, int64_t last_step)
+static bool metrics_keep_line(const char *line, size_t length, int64_t last_step)
 {
     json_t *object = json_loadb(line, length, 0, NULL);
     const json_t *step = json_object_get(object, "step");
@@ -27,8 +27,8 @@ static bool keep_line(const char *line, size_t length, int64_t last_step)
 
 /* The next line with its newline, of any bytes: a crash may leave NULs. False: end of the file.
  * *whole: it ended, and fits. */
-static bool next_line(FILE *from, char line[PT_METRICS_LINE], size_t *length,
-                      bool *whole)
+static bool metrics_next_line(FILE *from, char line[PT_METRICS_LINE], size_t *length,
+                              bool *whole)
 {
     size_t n = 0;
     int c;
@@ -46,14 +46,14 @@ static bool next_line(FILE *from, char line[PT_METRICS_LINE], size_t *length,
 }
 
 /* Copies the lines to keep; `*dropped` counts the others. */
-static pt_status_t filter(pt_metrics_t *metrics, FILE *from, int to, const char *path,
-                          int64_t last_step, int64_t *dropped)
+static pt_status_t metrics_filter(pt_metrics_t *metrics, FILE *from, int to,
+                                  const char *path, int64_t last_step, int64_t *dropped)
 {
     size_t length;
     bool whole;
 
-    while (next_line(from, metrics->line, &length, &whole)) {
-        if (whole && keep_line(metrics->line, length, last_step))
+    while (metrics_next_line(from, metrics->line, &length, &whole)) {
+        if (whole && metrics_keep_line(metrics->line, length, last_step))
             PT_TRY(pt_file_write_all(to, path, metrics->line, (int64_t)length));
         else
             ++*dropped;
@@ -62,8 +62,8 @@ static pt_status_t filter(pt_metrics_t *metrics, FILE *from, int to, const char 
     return PT_OK;
 }
 
-static pt_status_t rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
-                           const char *temporary, int64_t last_step)
+static pt_status_t metrics_rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
+                                   const char *temporary, int64_t last_step)
 {
     int64_t dropped = 0;
     pt_status_t status;
@@ -74,7 +74,7 @@ static pt_status_t rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
         open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 
     PT_CHECK_OS(to >= 0, PT_IO, errno, "%s: cannot be created: %m", temporary);
-    status = filter(metrics, from, to, path, last_step, &dropped);
+    status = metrics_filter(metrics, from, to, path, last_step, &dropped);
     if (status == PT_OK && (dropped > 0 || is_link) && fsync(to) != 0)
         status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", temporary);
     close(to);
@@ -87,8 +87,8 @@ static pt_status_t rewrite(pt_metrics_t *metrics, FILE *from, const char *path,
     return status;
 }
 
-static pt_status_t drop_lines(pt_metrics_t *metrics, const char *directory,
-                              const char *path, int64_t last_step)
+static pt_status_t metrics_drop_lines(pt_metrics_t *metrics, const char *directory,
+                                      const char *path, int64_t last_step)
 {
     char *temporary;
     FILE *from = NULL;
@@ -105,18 +105,18 @@ static pt_status_t drop_lines(pt_metrics_t *metrics, const char *directory,
     }
     status = pt_file_join(directory, "metrics.jsonl.tmp", &temporary);
     if (status == PT_OK) {
-        status = rewrite(metrics, from, path, temporary, last_step);
+        status = metrics_rewrite(metrics, from, path, temporary, last_step);
         pt_free(temporary);
     }
     fclose(from);
     return status;
 }
 
-static pt_status_t open_metrics(pt_metrics_t *metrics, const char *directory,
+static pt_status_t metrics_open(pt_metrics_t *metrics, const char *directory,
                                 const char *path, int64_t last_step)
 {
     PT_REQUIRE(metrics->fd < 0);
-    PT_TRY(drop_lines(metrics, directory, path, last_step));
+    PT_TRY(metrics_drop_lines(metrics, directory, path, last_step));
     return pt_file_open_plain(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW,
                               &metrics->fd);
 }
@@ -127,13 +127,13 @@ pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
     char *path;
 
     PT_TRY(pt_file_join(directory, "metrics.jsonl", &path));
-    pt_status_t status = open_metrics(metrics, directory, path, last_step);
+    pt_status_t status = metrics_open(metrics, directory, path, last_step);
     pt_free(path);
     return status;
 }
 
 /* What was written of it is cut off again: no torn line stays in the middle of the file. */
-static pt_status_t append(int fd, const char *text, int64_t bytes)
+static pt_status_t metrics_append(int fd, const char *text, int64_t bytes)
 {
     struct stat info;
 
@@ -145,9 +145,9 @@ static pt_status_t append(int fd, const char *text, int64_t bytes)
     return status;
 }
 
-static pt_status_t write_waiting(pt_metrics_t *metrics)
+static pt_status_t metrics_write_waiting(pt_metrics_t *metrics)
 {
-    PT_TRY(append(metrics->fd, metrics->waiting, metrics->waiting_bytes));
+    PT_TRY(metrics_append(metrics->fd, metrics->waiting, metrics->waiting_bytes));
     metrics->waiting_bytes = metrics->waiting_lines = 0;
     return PT_OK;
 }
@@ -164,13 +164,13 @@ pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
     metrics->line[size++] = '\n';
     if (metrics->waiting_bytes + (int64_t)size > PT_METRICS_WAITING) {
         metrics->missing++; /* unless there is room once the older ones are out */
-        PT_TRY(write_waiting(metrics));
+        PT_TRY(metrics_write_waiting(metrics));
         metrics->missing--;
     }
     memcpy(metrics->waiting + metrics->waiting_bytes, metrics->line, size);
     metrics->waiting_bytes += (int64_t)size;
     metrics->waiting_lines++;
-    return write_waiting(metrics);
+    return metrics_write_waiting(metrics);
 }
 
 void pt_metrics_close(pt_metrics_t *metrics, bool ours)
@@ -178,7 +178,7 @@ void pt_metrics_close(pt_metrics_t *metrics, bool ours)
     if (metrics->fd < 0)
         return;
     pt_error_t record = *pt_error_last();
-    if (metrics->waiting_lines > 0 && (!ours || write_waiting(metrics) != PT_OK))
+    if (metrics->waiting_lines > 0 && (!ours || metrics_write_waiting(metrics) != PT_OK))
         metrics->missing += metrics->waiting_lines;
     pt_error_set(&record);
     if (metrics->missing > 0)

@@ -27,7 +27,7 @@ json_t *pt_json_read(const char *path)
     return status == PT_OK ? json_loads(text, 0, NULL) : NULL;
 }
 
-static int64_t read_step(const char *path, const char *key)
+static int64_t published_read_step(const char *path, const char *key)
 {
     json_t *object = pt_json_read(path);
     int64_t step = -1;
@@ -40,7 +40,7 @@ static int64_t read_step(const char *path, const char *key)
 
 int64_t pt_published_read(const char *path)
 {
-    return read_step(path, "step");
+    return published_read_step(path, "step");
 }
 
 int64_t pt_status_checkpoint_step(const char *directory)
@@ -49,5 +49,5 @@ int64_t pt_status_checkpoint_step(const char *directory)
 
     if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
         return -1;
-    return read_step(path, "checkpoint_step");
+    return published_read_step(path, "checkpoint_step");
 }

@@ -26,7 +26,7 @@ struct pt_rundir {
 /* ---- what writers that were killed left --------------------------------------------------------- */
 
 /* Is `text` ".RANK.PID.tmp"? */
-static bool is_temporary(const char *text)
+static bool rundir_is_temporary(const char *text)
 {
     for (int i = 0; i < 2; i++) {
         size_t digits = *text == '.' ? strspn(text + 1, "0123456789") : 0;
@@ -37,7 +37,7 @@ static bool is_temporary(const char *text)
     return strcmp(text, ".tmp") == 0;
 }
 
-static bool is_left_over(const char *name)
+static bool rundir_is_left_over(const char *name)
 {
     static const char *const written[] = {"config.resolved.ini", "summary.json",
                                           "status.json",         "hosts.txt",
@@ -45,20 +45,20 @@ static bool is_left_over(const char *name)
 
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         size_t length = strlen(written[i]);
-        if (strncmp(name, written[i], length) == 0 && is_temporary(name + length))
+        if (strncmp(name, written[i], length) == 0 && rundir_is_temporary(name + length))
             return true;
     }
     return strcmp(name, "metrics.jsonl.tmp") == 0;
 }
 
 /* Nobody writes here while we hold the lock. What cannot be removed does no harm. */
-static void remove_left_over(const pt_rundir_t *dir)
+static void rundir_remove_left_over(const pt_rundir_t *dir)
 {
     DIR *stream = opendir(dir->path);
     const struct dirent *file;
 
     while (stream && (file = readdir(stream)) != NULL)
-        if (is_left_over(file->d_name))
+        if (rundir_is_left_over(file->d_name))
             (void)unlinkat(dirfd(stream), file->d_name, 0);
     if (stream)
         closedir(stream);
@@ -66,7 +66,8 @@ static void remove_left_over(const pt_rundir_t *dir)
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-static pt_status_t open_directory(pt_rundir_t *dir, const char *path, double wait_sec)
+static pt_status_t rundir_open_directory(pt_rundir_t *dir, const char *path,
+                                         double wait_sec)
 {
     PT_TRY(pt_strdup("run directory", path, &dir->path));
     PT_TRY(pt_file_join(path, "checkpoints", &dir->checkpoints));
@@ -77,19 +78,19 @@ static pt_status_t open_directory(pt_rundir_t *dir, const char *path, double wai
     PT_CHECK_OS(access(dir->checkpoints, W_OK | X_OK) == 0, PT_IO, errno,
                 "%s: this directory cannot be written: %m", dir->checkpoints);
     PT_TRY(pt_lock_take(dir->path, wait_sec, &dir->lock));
-    remove_left_over(dir);
+    rundir_remove_left_over(dir);
     pt_status_reserve(dir->path);
     return PT_OK;
 }
 
-static pt_status_t open_rundir(const char *path, double wait_sec, pt_rundir_t **out)
+static pt_status_t rundir_open(const char *path, double wait_sec, pt_rundir_t **out)
 {
     pt_rundir_t *dir;
 
     *out = NULL;
     PT_TRY(PT_NEW("run directory", 1, &dir));
     dir->lock.fd = dir->metrics.fd = -1;
-    pt_status_t status = open_directory(dir, path, wait_sec);
+    pt_status_t status = rundir_open_directory(dir, path, wait_sec);
     if (status != PT_OK) {
         pt_rundir_close(dir);
         return status;
@@ -100,12 +101,12 @@ static pt_status_t open_rundir(const char *path, double wait_sec, pt_rundir_t **
 
 pt_status_t pt_rundir_open(const char *path, pt_rundir_t **out)
 {
-    return open_rundir(path, LOCK_WAIT_SEC, out);
+    return rundir_open(path, LOCK_WAIT_SEC, out);
 }
 
 pt_status_t pt_rundir_open_at_once(const char *path, pt_rundir_t **out)
 {
-    return open_rundir(path, 0, out);
+    return rundir_open(path, 0, out);
 }
 
 void pt_rundir_close(pt_rundir_t *dir)
@@ -181,7 +182,8 @@ json_t *pt_json_text(const char *text)
     return string;
 }
 
-static pt_status_t write_json(pt_rundir_t *dir, const char *name, const json_t *object)
+static pt_status_t rundir_write_json(pt_rundir_t *dir, const char *name,
+                                     const json_t *object)
 {
     const size_t flags = JSON_INDENT(2);
     char *text;
@@ -200,7 +202,7 @@ static pt_status_t write_json(pt_rundir_t *dir, const char *name, const json_t *
 
 pt_status_t pt_rundir_write_json(pt_rundir_t *dir, const char *name, json_t *object)
 {
-    pt_status_t status = write_json(dir, name, object);
+    pt_status_t status = rundir_write_json(dir, name, object);
 
     json_decref(object);
     return status;

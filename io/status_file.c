@@ -15,12 +15,13 @@
 
 enum { PATH_BYTES = 4352 };
 
-static json_t *number_or_null(int64_t value)
+static json_t *status_number_or_null(int64_t value)
 {
     return value >= 0 ? json_integer(value) : json_null();
 }
 
-static void set_outcome(json_t *object, const pt_run_status_t *what, const char *message)
+static void status_set_outcome(json_t *object, const pt_run_status_t *what,
+                               const char *message)
 {
     pt_status_t status = what->status;
     bool ended = !what->is_running;
@@ -36,7 +37,7 @@ static void set_outcome(json_t *object, const pt_run_status_t *what, const char 
                         what->reason ? json_string(what->reason) : json_null());
 }
 
-static json_t *describe(const pt_run_status_t *what)
+static json_t *status_describe(const pt_run_status_t *what)
 {
     const pt_error_t *error = pt_error_last();
     bool ours =
@@ -45,14 +46,17 @@ static json_t *describe(const pt_run_status_t *what)
     json_t *object = json_object();
     char time[32];
 
-    set_outcome(object, what, what->message ? what->message : ours ? error->text : "");
+    status_set_outcome(object, what,
+                       what->message ? what->message
+                       : ours        ? error->text
+                                     : "");
     json_object_set_new(object, "rank", json_integer(pt_log_rank()));
     json_object_set_new(object, "host", pt_json_text(pt_log_host()));
     json_object_set_new(object, "step", json_integer(what->step));
     json_object_set_new(object, "steps", json_integer(what->steps));
     json_object_set_new(object, "phase", json_string(pt_phase_text(where->phase)));
     json_object_set_new(object, "checkpoint_step",
-                        number_or_null(what->checkpoint_step));
+                        status_number_or_null(what->checkpoint_step));
     json_object_set_new(object, "ranks", json_integer(what->ranks));
     json_object_set_new(object, "started",
                         json_string(pt_clock_iso_at(what->started, time, sizeof time)));
@@ -61,7 +65,7 @@ static json_t *describe(const pt_run_status_t *what)
 }
 
 /* Beside, then renamed; nothing durable, nothing allocated. */
-static bool write_beat(const char *directory, const char *text)
+static bool status_write_beat(const char *directory, const char *text)
 {
     char path[PATH_BYTES], temporary[PATH_BYTES + 64];
     size_t length = strlen(text);
@@ -89,7 +93,7 @@ static bool write_beat(const char *directory, const char *text)
 
 /* ---- room for the end, also on a full disk ---- */
 
-static bool reserve_name(const char *directory, char path[PATH_BYTES])
+static bool status_reserve_name(const char *directory, char path[PATH_BYTES])
 {
     return snprintf(path, PATH_BYTES, "%s/status.reserve", directory) < PATH_BYTES;
 }
@@ -99,7 +103,7 @@ void pt_status_reserve(const char *directory)
     char path[PATH_BYTES], text[PT_STATUS_BYTES];
     pt_error_t record = *pt_error_last();
 
-    if (!reserve_name(directory, path))
+    if (!status_reserve_name(directory, path))
         return;
     int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -116,17 +120,17 @@ void pt_status_release(const char *directory)
 {
     char path[PATH_BYTES];
 
-    if (reserve_name(directory, path))
+    if (status_reserve_name(directory, path))
         (void)unlink(path);
 }
 
 /* Over the blocks of the reserve, which then takes the name. */
-static bool write_reserve(const char *directory, const char *to, const char *text)
+static bool status_write_reserve(const char *directory, const char *to, const char *text)
 {
     char path[PATH_BYTES];
     off_t length = (off_t)strlen(text);
 
-    if (!reserve_name(directory, path))
+    if (!status_reserve_name(directory, path))
         return false;
     int fd = open(path, O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -137,21 +141,21 @@ static bool write_reserve(const char *directory, const char *to, const char *tex
     return done && rename(path, to) == 0;
 }
 
-static bool write_end(const char *directory, const char *text)
+static bool status_write_end(const char *directory, const char *text)
 {
     char *path;
 
     if (pt_file_join(directory, "status.json", &path) != PT_OK)
         return false;
-    bool done =
-        pt_file_write(path, text) == PT_OK || write_reserve(directory, path, text);
+    bool done = pt_file_write(path, text) == PT_OK ||
+                status_write_reserve(directory, path, text);
     pt_free(path);
     return done;
 }
 
 bool pt_status_text(const pt_run_status_t *what, char text[PT_STATUS_BYTES])
 {
-    json_t *object = describe(what);
+    json_t *object = status_describe(what);
     size_t size = json_dumpb(object, text, PT_STATUS_BYTES - 2, JSON_INDENT(2));
 
     json_decref(object);
@@ -173,7 +177,8 @@ bool pt_status_write(const char *path, const pt_run_status_t *what)
     errno = S_ISDIR(info.st_mode) ? ENOMEM : ENOTDIR;
     if (!S_ISDIR(info.st_mode) || !pt_status_text(what, text))
         return false;
-    bool done = what->is_running ? write_beat(path, text) : write_end(path, text);
+    bool done =
+        what->is_running ? status_write_beat(path, text) : status_write_end(path, text);
     int error = errno;
     /* A failure here must not hide the one being reported. */
     pt_error_set(&record);

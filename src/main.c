@@ -18,7 +18,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static void tell_log(int rank, int size)
+static void main_tell_log(int rank, int size)
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
@@ -26,7 +26,7 @@ static void tell_log(int rank, int size)
 }
 
 /* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
-static int finish(pt_status_t status, pt_transport_t *transport)
+static int main_finish(pt_status_t status, pt_transport_t *transport)
 {
     if (status != PT_OK && status != PT_STOPPED)
         pt_error_print();
@@ -43,7 +43,7 @@ static bool hangup_is_ignored; /* by nohup, say */
 
 /* Before the constructors of the libraries, of which UCX's takes SIGHUP for itself. A run is asked politely
  * from its first moment on; other commands are ended by a signal as ever. */
-static void enter(int argc, char **argv, char **environment)
+static void main_enter(int argc, char **argv, char **environment)
 {
     struct sigaction hangup;
     (void)environment;
@@ -57,11 +57,11 @@ static void enter(int argc, char **argv, char **environment)
         sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
 }
 __attribute__((section(".preinit_array"),
-               used)) static void (*const preinit)(int, char **, char **) = enter;
+               used)) static void (*const preinit)(int, char **, char **) = main_enter;
 
 static int launcher = -1; /* hydra's proxy */
 
-static void find_launcher(void)
+static void main_find_launcher(void)
 {
     const char *text = getenv("PMI_FD");
     int64_t fd;
@@ -71,7 +71,7 @@ static void find_launcher(void)
 
 /* From a handler. hydra's mpiexec takes the code from this line, as MPI_Abort sends it; without, it would answer
  * the 9 of the ranks it kills. */
-static void leave(int exit_code)
+static void main_leave(int exit_code)
 {
     char line[64];
     int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", exit_code);
@@ -80,51 +80,51 @@ static void leave(int exit_code)
     _exit(exit_code);
 }
 
-static void hear_signals(const char *command)
+static void main_hear_signals(const char *command)
 {
     if (strcmp(command, "train") == 0)
-        pt_stop_install(leave, hangup_is_ignored);
+        pt_stop_install(main_leave, hangup_is_ignored);
 }
 
 static volatile sig_atomic_t is_finalizing;
 
 /* By the watchdog, while this rank may be stuck in MPI. */
-static void abort_all(int exit_code)
+static void main_abort_all(int exit_code)
 {
     if (is_finalizing) /* MPICH does not abort any more */
-        leave(exit_code);
+        main_leave(exit_code);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-static int run_parallel(const pt_command_t *command, int argc, char **argv)
+static int main_run_parallel(const pt_command_t *command, int argc, char **argv)
 {
     int rank, size, provided;
     pt_transport_t *transport = NULL;
     MPI_Comm world = MPI_COMM_WORLD;
     pt_status_t status = limits_before_mpi();
     if (status != PT_OK)
-        return finish(status, NULL);
+        return main_finish(status, NULL);
     pt_checkpoint_before_mpi();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
+    main_hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
     limits_after_mpi();
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     status = pt_transport_check_launch(size);
     if (status !=
         PT_OK) { /* still with the rank of the launcher, as only one has to speak */
-        int code = finish(status, NULL);
+        int code = main_finish(status, NULL);
         MPI_Finalize();
         return code;
     }
-    tell_log(rank, size);
+    main_tell_log(rank, size);
     pt_fault_announce();
     status = pt_transport_open_mpi(&world, &transport);
     if (status == PT_OK)
-        status = pt_watch_open(transport, abort_all);
+        status = pt_watch_open(transport, main_abort_all);
     if (status == PT_OK)
         status = command->run(argc - 1, argv + 1, transport);
-    int code = finish(status, transport);
+    int code = main_finish(status, transport);
     if (transport == NULL)
         MPI_Abort(world, code); /* other ranks may have theirs */
     pt_watch_finish();
@@ -143,20 +143,20 @@ int main(int argc, char **argv)
         PR_SET_NAME,
         "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
     if (pt_cmd_is_answered(argc, argv, &status))
-        return finish(status, NULL);
-    tell_log(pt_transport_launched_rank(), 1); /* one mistake, one message */
-    find_launcher();
-    hear_signals(argv[1]);
+        return main_finish(status, NULL);
+    main_tell_log(pt_transport_launched_rank(), 1); /* one mistake, one message */
+    main_find_launcher();
+    main_hear_signals(argv[1]);
     const pt_command_t *command = pt_command_find(argv[1]);
     if (command == NULL || pt_fault_init() != PT_OK)
-        return finish(PT_CONFIG, NULL);
+        return main_finish(PT_CONFIG, NULL);
     if (pt_cmd_is_helped(command, argc, argv, &status))
-        return finish(status, NULL);
+        return main_finish(status, NULL);
     if (command->parallel)
-        return run_parallel(command, argc, argv);
+        return main_run_parallel(command, argc, argv);
     pt_fault_announce();
     status = pt_transport_open_serial(&transport);
     if (status == PT_OK)
         status = pt_cmd_check_output(command->run(argc - 1, argv + 1, transport));
-    return finish(status, transport);
+    return main_finish(status, transport);
 }

@@ -10,7 +10,7 @@ others='residual rotary'
 scan() {
     (
         cd "$1" || exit
-        sources src/base src/comm src/data src/limits.c src/model src/ops src/optim src/parallel src/plan src/session src/state -- '*.c' | xargs -r awk -v others="$others" '
+        sources src io -- '*.c' | xargs -r awk -v others="$others" '
             function begins(name, word,    plain) {
                 plain = word
                 sub(/s$/, "", plain)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static pt_status_t print_text(pt_status_t (*make)(char **))
+static pt_status_t answer_print_text(pt_status_t (*make)(char **))
 {
     char *text = NULL;
     PT_TRY(make(&text));
@@ -15,7 +15,7 @@ static pt_status_t print_text(pt_status_t (*make)(char **))
     return PT_OK;
 }
 
-static bool is_help(const char *word)
+static bool answer_is_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
@@ -32,14 +32,14 @@ bool pt_cmd_is_answered(int argc, char **argv, pt_status_t *status)
 {
     const char *word = argc > 1 ? argv[1] : "--help";
     *status = argc > 1 ? PT_OK : PT_CONFIG;
-    if (is_help(word) || strcmp(word, "help") == 0)
+    if (answer_is_help(word) || strcmp(word, "help") == 0)
         pt_command_help(NULL);
     else if (strcmp(word, "--version") == 0)
         printf("penta %s (%s)\n", PT_VERSION, PT_GIT_REVISION);
     else if (strcmp(word, "--man") == 0)
-        *status = print_text(pt_config_man);
+        *status = answer_print_text(pt_config_man);
     else if (strcmp(word, "--template") == 0)
-        *status = print_text(pt_config_template);
+        *status = answer_print_text(pt_config_template);
     else
         return false;
     *status = pt_cmd_check_output(*status);
@@ -51,7 +51,7 @@ bool pt_cmd_is_helped(const pt_command_t *command, int argc, char **argv,
 {
     bool asked = false;
     for (int i = 2; i < argc; i++)
-        asked |= is_help(argv[i]);
+        asked |= answer_is_help(argv[i]);
     if (asked)
         pt_command_help(command);
     *status = asked ? pt_cmd_check_output(PT_OK) : PT_OK;

@@ -8,7 +8,7 @@
 /* Keeps these random numbers apart from others of the same seed. */
 static const uint32_t stream_of_choices = 0x53414d50;
 
-static double draw(const pt_choice_t *choice, int64_t index)
+static double choice_draw(const pt_choice_t *choice, int64_t index)
 {
     uint32_t key[2] = {(uint32_t)choice->seed, (uint32_t)(choice->seed >> 32)}, out[4];
     uint32_t counter[4] = {(uint32_t)index, choice->prompt, stream_of_choices,
@@ -18,7 +18,7 @@ static double draw(const pt_choice_t *choice, int64_t index)
     return pt_uniform(out[0], out[1]);
 }
 
-static int likeliest(const double *logits)
+static int choice_likeliest(const double *logits)
 {
     int best = 0;
 
@@ -29,7 +29,7 @@ static int likeliest(const double *logits)
 }
 
 /* Tokens, likelier ones first, of equal ones the lower. */
-static void sort(const double *logits, int order[PT_BYTES])
+static void choice_sort(const double *logits, int order[PT_BYTES])
 {
     for (int token = 0; token < PT_BYTES; token++) {
         int place = token;
@@ -41,7 +41,7 @@ static void sort(const double *logits, int order[PT_BYTES])
 }
 
 /* How many of the likeliest together have at least the share top_p of `kept` of them. */
-static int nucleus(double top_p, const double *weight, const int *order, int kept)
+static int choice_nucleus(double top_p, const double *weight, const int *order, int kept)
 {
     double sum = 0, before = 0;
 
@@ -58,22 +58,22 @@ static int nucleus(double top_p, const double *weight, const int *order, int kep
 int pt_choose(const pt_choice_t *choice, const double logits[PT_BYTES], int64_t index)
 {
     bool all = choice->top_k == 0 || choice->top_k >= PT_BYTES;
-    int best = likeliest(logits), kept = all ? PT_BYTES : (int)choice->top_k;
+    int best = choice_likeliest(logits), kept = all ? PT_BYTES : (int)choice->top_k;
     int order[PT_BYTES];
     double weight[PT_BYTES], sum = 0, target;
 
     if (choice->temperature == 0)
         return best;
-    sort(logits, order);
+    choice_sort(logits, order);
     for (int token = 0; token < PT_BYTES; token++)
         weight[token] = exp((logits[token] - logits[best]) / choice->temperature);
     if (choice->top_p > 0 && choice->top_p < 1)
-        kept = nucleus(choice->top_p, weight, order, kept);
+        kept = choice_nucleus(choice->top_p, weight, order, kept);
     for (int i = kept; i < PT_BYTES; i++)
         weight[order[i]] = 0;
     for (int token = 0; token < PT_BYTES; token++)
         sum += weight[token];
-    target = draw(choice, index) * sum;
+    target = choice_draw(choice, index) * sum;
     for (int token = 0; token < PT_BYTES; token++) {
         target -= weight[token];
         if (target < 0)

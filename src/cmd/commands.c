@@ -33,12 +33,12 @@ const pt_command_t *pt_command_find(const char *name)
     return NULL;
 }
 
-static void put_line(void *sink, const char *line)
+static void commands_put_line(void *sink, const char *line)
 {
     fprintf(sink, "%s\n", line);
 }
 
-static void list_commands(void)
+static void commands_list(void)
 {
     printf("usage: penta COMMAND [CONF] [section.key=value ...]\n"
            "       penta COMMAND --help | --version | --man | --template\n\n"
@@ -57,7 +57,7 @@ static void list_commands(void)
 void pt_command_help(const pt_command_t *command)
 {
     if (command == NULL) {
-        list_commands();
+        commands_list();
         return;
     }
     printf("usage: penta %s %s\n\n%s.\n\n%s\n", command->name, command->arguments,
@@ -66,7 +66,7 @@ void pt_command_help(const pt_command_t *command)
         printf("\noptions, in CONF as [section] key = value, or as arguments "
                "section.key=value "
                "(later ones win):\n");
-        pt_config_help(command->sections, put_line, stdout);
+        pt_config_help(command->sections, commands_put_line, stdout);
     }
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* The first argument is the configuration file unless it is section.key=value. */
-static pt_status_t gather(int argc, char **argv, char **text)
+static pt_status_t configure_gather(int argc, char **argv, char **text)
 {
     const char *file = argc > 1 && strchr(argv[1], '=') == NULL ? argv[1] : NULL;
     int skip = file ? 2 : 1;
@@ -22,7 +22,7 @@ static pt_status_t gather(int argc, char **argv, char **text)
     return pt_config_gather(file, argc > skip ? argc - skip : 0, argv + skip, text);
 }
 
-static pt_status_t share(pt_comm_t *world, char **text)
+static pt_status_t configure_share(pt_comm_t *world, char **text)
 {
     int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
     PT_TRY(pt_comm_broadcast_bytes(world, 0, &size, sizeof size));
@@ -42,9 +42,9 @@ pt_status_t pt_cmd_config(pt_transport_t *transport, int argc, char **argv,
     PT_TRY(pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine));
     pt_comm_t *world = pt_engine_world(engine);
     if (pt_comm_rank(world) == 0)
-        status = gather(argc, argv, &text);
+        status = configure_gather(argc, argv, &text);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, true));
-    PT_TRY_GOTO(done, share(world, &text));
+    PT_TRY_GOTO(done, configure_share(world, &text));
     PT_TRY_GOTO(done, pt_config_parse(text, out));
 done:
     pt_free(text);

@@ -44,8 +44,8 @@ struct pt_generator {
 
 /* ---- set-up ------------------------------------------------------------------------------ */
 
-static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader,
-                         pt_arch_t *arch)
+static pt_status_t generator_adopt(pt_generator_t *g,
+                                   const pt_checkpoint_reader_t *reader, pt_arch_t *arch)
 {
     PT_TRY(PT_NEW("configuration", 1, &g->archived));
     char name[PT_CONFIG_TEXT + 16];
@@ -68,7 +68,7 @@ static pt_status_t adopt(pt_generator_t *g, const pt_checkpoint_reader_t *reader
 }
 
 /* What a pass needs beside the session: pt_session_layout_fn. */
-static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
+static pt_status_t generator_layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
     pt_generator_t *g = self;
     const pt_session_t *s = &g->session;
@@ -88,7 +88,7 @@ static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
     return pt_state_layout(&g->state, arena);
 }
 
-static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
+static pt_status_t generator_make_session(pt_generator_t *g, const pt_arch_t *arch)
 {
     pt_session_options_t options = {
         .arch = arch,
@@ -97,7 +97,7 @@ static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
                   .sequence = g->window,
                   .cache_sequences = g->texts,
                   .cache_length = g->window},
-        .own = layout,
+        .own = generator_layout,
         .self = g,
     };
 
@@ -107,7 +107,7 @@ static pt_status_t make_session(pt_generator_t *g, const pt_arch_t *arch)
 }
 
 /* Before anything is placed: afterwards the kernel would end the process without a word. */
-static pt_status_t check_memory(const pt_generator_t *g)
+static pt_status_t generator_check_memory(const pt_generator_t *g)
 {
     char wanted[32], weights[32];
     pt_memory_share_t share;
@@ -126,7 +126,7 @@ static pt_status_t check_memory(const pt_generator_t *g)
 }
 
 /* Samples and mask never change. */
-static pt_status_t prepare(pt_generator_t *g)
+static pt_status_t generator_prepare(pt_generator_t *g)
 {
     for (int i = 0; i < INPUTS; i++)
         memset(g->staged[i].data, 0, (size_t)pt_tensor_bytes(&g->staged[i]));
@@ -138,18 +138,18 @@ static pt_status_t prepare(pt_generator_t *g)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static pt_status_t load(pt_generator_t *g)
+static pt_status_t generator_load(pt_generator_t *g)
 {
     pt_checkpoint_reader_t *reader = NULL;
     pt_status_t status;
     pt_arch_t arch;
 
     PT_TRY(pt_checkpoint_open(g->machine.mesh.world, g->path, &reader));
-    PT_TRY_GOTO(close_reader, adopt(g, reader, &arch));
-    PT_TRY_GOTO(close_reader, make_session(g, &arch));
-    PT_TRY_GOTO(close_reader, check_memory(g));
+    PT_TRY_GOTO(close_reader, generator_adopt(g, reader, &arch));
+    PT_TRY_GOTO(close_reader, generator_make_session(g, &arch));
+    PT_TRY_GOTO(close_reader, generator_check_memory(g));
     PT_TRY_GOTO(close_reader, pt_session_place(&g->session));
-    PT_TRY_GOTO(close_reader, prepare(g));
+    PT_TRY_GOTO(close_reader, generator_prepare(g));
     PT_TRY_GOTO(close_reader,
                 pt_state_load(&g->state, reader, g->path, PT_STATE_WEIGHT + 1));
 close_reader:
@@ -172,7 +172,7 @@ pt_status_t pt_generator_create(const pt_config_t *config, pt_transport_t *trans
     PT_TRY_GOTO(fail, PT_NEW("places", (size_t)texts, &g->first));
     PT_TRY_GOTO(fail, PT_NEW("lengths", (size_t)texts, &g->length));
     PT_TRY_GOTO(fail, pt_machine_open(transport, &machine, &g->machine));
-    PT_TRY_GOTO(fail, load(g));
+    PT_TRY_GOTO(fail, generator_load(g));
     *out = g;
     return PT_OK;
 fail:
@@ -222,8 +222,8 @@ int64_t pt_generator_texts(const pt_generator_t *generator)
 /* ---- use --------------------------------------------------------------------------------- */
 
 /* Row `row` of the last pass. */
-static pt_status_t take_logits(const pt_generator_t *g, int64_t row,
-                               double logits[PT_BYTES])
+static pt_status_t generator_take_logits(const pt_generator_t *g, int64_t row,
+                                         double logits[PT_BYTES])
 {
     pt_tensor_t host = pt_tensor_slice(g->host_logits, 0, row, 1);
 
@@ -240,7 +240,7 @@ static pt_status_t take_logits(const pt_generator_t *g, int64_t row,
     return PT_OK;
 }
 
-static void stage(pt_generator_t *g, int64_t row, uint8_t byte, int64_t place)
+static void generator_stage(pt_generator_t *g, int64_t row, uint8_t byte, int64_t place)
 {
     ((int32_t *)g->staged[INPUT_TOKEN].data)[row] = byte;
     ((int32_t *)g->staged[INPUT_PLACE].data)[row] = (int32_t)place;
@@ -248,8 +248,9 @@ static void stage(pt_generator_t *g, int64_t row, uint8_t byte, int64_t place)
 
 /* The rows staged, as `sequences` runs of equal length; logits of rows from `first` on come
  * back to the host. */
-static pt_status_t pass(pt_generator_t *g, int64_t rows, const pt_decode_t *decode,
-                        int64_t sequences, int64_t first)
+static pt_status_t generator_pass(pt_generator_t *g, int64_t rows,
+                                  const pt_decode_t *decode, int64_t sequences,
+                                  int64_t first)
 {
     pt_tensor_t cut[INPUTS], staged;
     pt_tensor_t logits = pt_tensor_slice(g->logits, 0, 0, rows - first);
@@ -283,10 +284,10 @@ pt_status_t pt_generator_begin(pt_generator_t *g, int64_t text, const uint8_t *b
 
     PT_REQUIRE(text >= 0 && text < g->texts && length >= 1 && length <= g->window);
     for (int64_t i = 0; i < length; i++)
-        stage(g, i, bytes[i], i);
-    PT_TRY(pass(g, length, &decode, 1, length - 1));
+        generator_stage(g, i, bytes[i], i);
+    PT_TRY(generator_pass(g, length, &decode, 1, length - 1));
     g->length[text] = length;
-    return take_logits(g, 0, logits);
+    return generator_take_logits(g, 0, logits);
 }
 
 pt_status_t pt_generator_append(pt_generator_t *g, const pt_next_t *next, int64_t count)
@@ -297,10 +298,10 @@ pt_status_t pt_generator_append(pt_generator_t *g, const pt_next_t *next, int64_
     for (int64_t i = 0; i < count; i++) {
         g->slot[i] = next[i].text;
         g->first[i] = g->length[next[i].text]++;
-        stage(g, i, next[i].byte, g->first[i]);
+        generator_stage(g, i, next[i].byte, g->first[i]);
     }
-    PT_TRY(pass(g, count, &decode, count, 0));
+    PT_TRY(generator_pass(g, count, &decode, count, 0));
     for (int64_t i = 0; i < count; i++)
-        PT_TRY(take_logits(g, i, next[i].logits));
+        PT_TRY(generator_take_logits(g, i, next[i].logits));
     return PT_OK;
 }

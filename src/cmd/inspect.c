@@ -39,7 +39,7 @@ json_t *pt_inspect_number(double value)
 /* ---- for people ------------------------------------------------------------------------------ */
 
 /* Of a file that anybody may have made: nothing in it is to steer the terminal. */
-static void print_text(const char *foreign)
+static void inspect_print_text(const char *foreign)
 {
     char *text = NULL;
 
@@ -50,12 +50,12 @@ static void print_text(const char *foreign)
     pt_free(text);
 }
 
-static void print_scalar(const json_t *value)
+static void inspect_print_scalar(const json_t *value)
 {
     char text[32];
 
     switch (json_typeof(value)) {
-    case JSON_STRING: print_text(json_string_value(value)); break;
+    case JSON_STRING: inspect_print_text(json_string_value(value)); break;
     case JSON_INTEGER: printf("%lld", (long long)json_integer_value(value)); break;
     case JSON_REAL:
         snprintf(text, sizeof text, "%.9g", json_real_value(value));
@@ -67,7 +67,7 @@ static void print_scalar(const json_t *value)
     }
 }
 
-static void print_row(json_t *row)
+static void inspect_print_row(json_t *row)
 {
     const char *key;
     json_t *value;
@@ -75,20 +75,20 @@ static void print_row(json_t *row)
 
     if (!json_is_object(row)) {
         printf("  ");
-        print_scalar(row);
+        inspect_print_scalar(row);
         printf("\n");
         return;
     }
     json_object_foreach(row, key, value)
     {
         printf(first ? "  %s" : "  %s ", first ? "" : key);
-        print_scalar(value);
+        inspect_print_scalar(value);
         first = false;
     }
     printf("\n");
 }
 
-static void print_object(json_t *object)
+static void inspect_print_object(json_t *object)
 {
     const char *key;
     json_t *value, *row;
@@ -98,26 +98,26 @@ static void print_object(json_t *object)
     {
         if (!json_is_array(value)) {
             printf("%-14s ", key);
-            print_scalar(value);
+            inspect_print_scalar(value);
             printf("\n");
             continue;
         }
         printf("%s: %zu\n", key, json_array_size(value));
         json_array_foreach(value, i, row)
         {
-            print_row(row);
+            inspect_print_row(row);
         }
     }
 }
 
 /* ---- what metadata tell ---------------------------------------------------------------------- */
 
-static void add_text(json_t *out, const char *key, const char *text)
+static void inspect_add_text(json_t *out, const char *key, const char *text)
 {
     json_object_set_new(out, key, pt_json_text(text));
 }
 
-static void summarize(const pt_checkpoint_reader_t *reader, json_t *out)
+static void inspect_summarize(const pt_checkpoint_reader_t *reader, json_t *out)
 {
     const pt_checkpoint_header_t *header = pt_checkpoint_header(reader);
     int64_t parameters = 0, bytes = 0;
@@ -136,13 +136,13 @@ static void summarize(const pt_checkpoint_reader_t *reader, json_t *out)
     json_object_set_new(out, "updates", json_integer(header->adam_t));
     json_object_set_new(out, "loss", pt_inspect_number(header->loss));
     json_object_set_new(out, "loss_scale", pt_inspect_number(header->loss_scale));
-    add_text(out, "precision", header->precision);
+    inspect_add_text(out, "precision", header->precision);
     json_object_set_new(out, "tensors", json_integer(pt_checkpoint_tensors(reader)));
     json_object_set_new(out, "parameters", json_integer(parameters));
     json_object_set_new(out, "tensor_bytes", json_integer(bytes));
     json_object_set_new(out, "digest", pt_inspect_hex(header->digest));
-    add_text(out, "layout", header->layout);
-    add_text(out, "build", header->build);
+    inspect_add_text(out, "layout", header->layout);
+    inspect_add_text(out, "build", header->build);
 }
 
 typedef struct named {
@@ -151,12 +151,13 @@ typedef struct named {
 } named_t;
 
 /* layers.2 before layers.10 */
-static int by_name(const void *a, const void *b)
+static int inspect_by_name(const void *a, const void *b)
 {
     return strverscmp(((const named_t *)a)->name, ((const named_t *)b)->name);
 }
 
-static json_t *tensor_row(const pt_checkpoint_reader_t *reader, const named_t *named)
+static json_t *inspect_tensor_row(const pt_checkpoint_reader_t *reader,
+                                  const named_t *named)
 {
     const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, named->index);
     json_t *row = json_object();
@@ -165,7 +166,7 @@ static json_t *tensor_row(const pt_checkpoint_reader_t *reader, const named_t *n
 
     for (int d = 0; d < tensor->ndim; d++)
         pt_text_add(&text, "%s%lld", d ? "x" : "", (long long)tensor->shape[d]);
-    add_text(row, "name", named->name);
+    inspect_add_text(row, "name", named->name);
     json_object_set_new(row, "type", json_string(pt_dtype_name(tensor->dtype)));
     json_object_set_new(row, "shape", json_string(shape));
     json_object_set_new(
@@ -174,7 +175,8 @@ static json_t *tensor_row(const pt_checkpoint_reader_t *reader, const named_t *n
     return row;
 }
 
-static pt_status_t list_tensors(const pt_checkpoint_reader_t *reader, json_t *out)
+static pt_status_t inspect_list_tensors(const pt_checkpoint_reader_t *reader,
+                                        json_t *out)
 {
     int count = pt_checkpoint_tensors(reader);
     json_t *rows = json_array();
@@ -186,16 +188,16 @@ static pt_status_t list_tensors(const pt_checkpoint_reader_t *reader, json_t *ou
         names[i].index = i;
         pt_inspect_name(pt_checkpoint_tensor(reader, i), names[i].name);
     }
-    qsort(names, (size_t)count, sizeof *names, by_name);
+    qsort(names, (size_t)count, sizeof *names, inspect_by_name);
     for (int i = 0; i < count; i++)
-        json_array_append_new(rows, tensor_row(reader, &names[i]));
+        json_array_append_new(rows, inspect_tensor_row(reader, &names[i]));
     pt_free(names);
     return PT_OK;
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static pt_status_t parse(int argc, char **argv, request_t *out)
+static pt_status_t inspect_parse(int argc, char **argv, request_t *out)
 {
     request_t r = {0};
     int verbs;
@@ -223,8 +225,8 @@ static pt_status_t parse(int argc, char **argv, request_t *out)
     return PT_OK;
 }
 
-static pt_status_t diff(pt_comm_t *world, const request_t *request,
-                        pt_checkpoint_reader_t *reader, json_t *out)
+static pt_status_t inspect_diff(pt_comm_t *world, const request_t *request,
+                                pt_checkpoint_reader_t *reader, json_t *out)
 {
     pt_checkpoint_reader_t *other;
 
@@ -234,19 +236,19 @@ static pt_status_t diff(pt_comm_t *world, const request_t *request,
     return status;
 }
 
-static void print_config(const pt_checkpoint_reader_t *reader, const request_t *request,
-                         json_t *out)
+static void inspect_print_config(const pt_checkpoint_reader_t *reader,
+                                 const request_t *request, json_t *out)
 {
     json_t *plain = json_string(pt_checkpoint_config(reader));
     bool is_utf8 = plain != NULL;
 
     json_decref(plain);
-    add_text(out, "config", pt_checkpoint_config(reader));
-    add_text(out, "hosts", pt_checkpoint_hosts(reader));
+    inspect_add_text(out, "config", pt_checkpoint_config(reader));
+    inspect_add_text(out, "hosts", pt_checkpoint_hosts(reader));
     if (request->json)
         return;
     if (is_utf8 || isatty(STDOUT_FILENO)) {
-        print_text(pt_checkpoint_config(reader));
+        inspect_print_text(pt_checkpoint_config(reader));
         return;
     }
     /* Into a file the bytes of a name come through that are no UTF-8. */
@@ -262,37 +264,37 @@ static pt_status_t inspect(pt_comm_t *world, const request_t *request,
     json_t *out = json_object();
     pt_status_t status = PT_OK;
 
-    add_text(out, "file", request->file);
+    inspect_add_text(out, "file", request->file);
     if (request->verify)
         status = pt_inspect_verify(reader, out);
     else if (request->diff)
-        status = diff(world, request, reader, out);
+        status = inspect_diff(world, request, reader, out);
     else if (request->tensors)
-        status = list_tensors(reader, out);
+        status = inspect_list_tensors(reader, out);
     else if (request->config)
-        print_config(reader, request, out);
+        inspect_print_config(reader, request, out);
     else
-        summarize(reader, out);
+        inspect_summarize(reader, out);
     if (request->json) {
         json_dumpf(out, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
         printf("\n");
     } else if (request->digest) {
         printf("%016llx\n", (unsigned long long)pt_checkpoint_header(reader)->digest);
     } else if (!request->config) {
-        print_object(out);
+        inspect_print_object(out);
     }
     json_decref(out);
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
+static pt_status_t inspect_run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_checkpoint_reader_t *reader;
     pt_engine_t *engine;
     request_t request = {0};
     pt_status_t status;
 
-    PT_TRY(parse(argc, argv, &request));
+    PT_TRY(inspect_parse(argc, argv, &request));
     PT_TRY(pt_engine_create(transport, &(pt_engine_options_t){.device = NULL}, &engine));
     pt_comm_t *world = pt_engine_world(engine);
     PT_TRY_GOTO(destroy, pt_checkpoint_open(world, request.file, &reader));
@@ -324,5 +326,5 @@ const pt_command_t pt_command_inspect = {
         "  --json        the same as one JSON object",
     .sections = "",
     .parallel = false,
-    .run = run,
+    .run = inspect_run,
 };

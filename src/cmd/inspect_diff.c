@@ -16,7 +16,7 @@ typedef struct difference {
 } difference_t;
 
 /* Numbers in order: neighbours differ by one unit in the last place; -0 and 0 are one apart. */
-static int64_t order_f32(float x)
+static int64_t inspect_order_f32(float x)
 {
     int32_t bits;
 
@@ -24,7 +24,7 @@ static int64_t order_f32(float x)
     return bits < 0 ? -1 - (int64_t)(bits & INT32_MAX) : bits;
 }
 
-static int64_t order_f64(double x)
+static int64_t inspect_order_f64(double x)
 {
     int64_t bits;
 
@@ -32,13 +32,13 @@ static int64_t order_f64(double x)
     return bits < 0 ? -1 - (bits & INT64_MAX) : bits;
 }
 
-static int64_t order_bf16(uint16_t bits)
+static int64_t inspect_order_bf16(uint16_t bits)
 {
     return bits & 0x8000 ? -1 - (int64_t)(bits & 0x7fff) : bits;
 }
 
-static void add_pair(difference_t *sum, double a, double b, int64_t order_a,
-                     int64_t order_b)
+static void inspect_add_pair(difference_t *sum, double a, double b, int64_t order_a,
+                             int64_t order_b)
 {
     double distance = isfinite(a) && isfinite(b) ? fabs(a - b) : INFINITY;
     uint64_t ulp = order_a > order_b ? (uint64_t)order_a - (uint64_t)order_b
@@ -52,8 +52,8 @@ static void add_pair(difference_t *sum, double a, double b, int64_t order_a,
         sum->max_ulp = ulp;
 }
 
-static void add_piece(difference_t *sum, pt_dtype_t dtype, const void *a, const void *b,
-                      int64_t n)
+static void inspect_add_piece(difference_t *sum, pt_dtype_t dtype, const void *a,
+                              const void *b, int64_t n)
 {
     const double *a64 = a, *b64 = b;
     const float *a32 = a, *b32 = b;
@@ -63,14 +63,16 @@ static void add_piece(difference_t *sum, pt_dtype_t dtype, const void *a, const 
         return;
     if (dtype == PT_F64)
         for (int64_t i = 0; i < n; i++)
-            add_pair(sum, a64[i], b64[i], order_f64(a64[i]), order_f64(b64[i]));
+            inspect_add_pair(sum, a64[i], b64[i], inspect_order_f64(a64[i]),
+                             inspect_order_f64(b64[i]));
     else if (dtype == PT_F32)
         for (int64_t i = 0; i < n; i++)
-            add_pair(sum, a32[i], b32[i], order_f32(a32[i]), order_f32(b32[i]));
+            inspect_add_pair(sum, a32[i], b32[i], inspect_order_f32(a32[i]),
+                             inspect_order_f32(b32[i]));
     else
         for (int64_t i = 0; i < n; i++)
-            add_pair(sum, pt_float_get(dtype, a, i), pt_float_get(dtype, b, i),
-                     order_bf16(a16[i]), order_bf16(b16[i]));
+            inspect_add_pair(sum, pt_float_get(dtype, a, i), pt_float_get(dtype, b, i),
+                             inspect_order_bf16(a16[i]), inspect_order_bf16(b16[i]));
 }
 
 typedef struct pair {
@@ -79,7 +81,7 @@ typedef struct pair {
 } pair_t;
 
 /* Of unequal types, both are compared as fp64. */
-static pt_status_t compare(const pair_t *pair, int ia, int ib, difference_t *out)
+static pt_status_t inspect_compare(const pair_t *pair, int ia, int ib, difference_t *out)
 {
     const pt_checkpoint_tensor_t *a = pt_checkpoint_tensor(pair->a, ia);
     const pt_checkpoint_tensor_t *b = pt_checkpoint_tensor(pair->b, ib);
@@ -92,13 +94,13 @@ static pt_status_t compare(const pair_t *pair, int ia, int ib, difference_t *out
     while (pt_hyperslab_next(&walk)) {
         PT_TRY(pt_checkpoint_read(pair->a, ia, dtype, &walk.piece, true, pair->piece_a));
         PT_TRY(pt_checkpoint_read(pair->b, ib, dtype, &walk.piece, true, pair->piece_b));
-        add_piece(out, dtype, pair->piece_a, pair->piece_b,
-                  pt_hyperslab_elements(&walk.piece));
+        inspect_add_piece(out, dtype, pair->piece_a, pair->piece_b,
+                          pt_hyperslab_elements(&walk.piece));
     }
     return PT_OK;
 }
 
-static void add_row(json_t *rows, const char *name, const char *what)
+static void inspect_add_row(json_t *rows, const char *name, const char *what)
 {
     json_t *row = json_object();
 
@@ -108,14 +110,14 @@ static void add_row(json_t *rows, const char *name, const char *what)
 }
 
 /* Nothing where the two are equal. */
-static void add_difference(json_t *rows, const char *name,
-                           const difference_t *difference, bool same_type)
+static void inspect_add_difference(json_t *rows, const char *name,
+                                   const difference_t *difference, bool same_type)
 {
     json_t *row;
 
     if (difference->elements == 0) {
         if (!same_type)
-            add_row(rows, name, "has another element type");
+            inspect_add_row(rows, name, "has another element type");
         return;
     }
     row = json_object();
@@ -139,17 +141,17 @@ static pt_status_t diff_tensor(const pair_t *pair, int ia, json_t *rows)
 
     pt_inspect_name(a, name);
     if (ib < 0) {
-        add_row(rows, name, "only in the first");
+        inspect_add_row(rows, name, "only in the first");
         return PT_OK;
     }
     b = pt_checkpoint_tensor(pair->b, ib);
     if (a->ndim != b->ndim ||
         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof a->shape[0]) != 0) {
-        add_row(rows, name, "has another shape");
+        inspect_add_row(rows, name, "has another shape");
         return PT_OK;
     }
-    PT_TRY(compare(pair, ia, ib, &difference));
-    add_difference(rows, name, &difference, a->dtype == b->dtype);
+    PT_TRY(inspect_compare(pair, ia, ib, &difference));
+    inspect_add_difference(rows, name, &difference, a->dtype == b->dtype);
     return PT_OK;
 }
 
@@ -162,14 +164,14 @@ static pt_status_t diff_tensors(const pair_t *pair, json_t *rows)
     for (int i = 0; i < pt_checkpoint_tensors(pair->b); i++) {
         const pt_checkpoint_tensor_t *b = pt_checkpoint_tensor(pair->b, i);
         if (pt_checkpoint_find_tensor(pair->a, b->group, b->name) < 0)
-            add_row(rows, pt_inspect_name(b, name), "only in the second");
+            inspect_add_row(rows, pt_inspect_name(b, name), "only in the second");
     }
     return PT_OK;
 }
 
 /* ---- header and configuration ---- */
 
-static void add_values(json_t *rows, const char *name, json_t *a, json_t *b)
+static void inspect_add_values(json_t *rows, const char *name, json_t *a, json_t *b)
 {
     json_t *row = json_object();
 
@@ -189,12 +191,12 @@ static void diff_header(const pt_checkpoint_header_t *a,
                         const pt_checkpoint_header_t *b, json_t *rows)
 {
 #define INTEGER(field_)                                                                \
-    add_values(rows, #field_, json_integer(a->field_), json_integer(b->field_))
+    inspect_add_values(rows, #field_, json_integer(a->field_), json_integer(b->field_))
 #define NUMBER(field_)                                                                 \
-    add_values(rows, #field_, pt_inspect_number(a->field_),                            \
-               pt_inspect_number(b->field_))
+    inspect_add_values(rows, #field_, pt_inspect_number(a->field_),                    \
+                       pt_inspect_number(b->field_))
 #define STRING(field_)                                                                 \
-    add_values(rows, #field_, pt_json_text(a->field_), pt_json_text(b->field_))
+    inspect_add_values(rows, #field_, pt_json_text(a->field_), pt_json_text(b->field_))
     INTEGER(step);
     INTEGER(samples);
     INTEGER(tokens);
@@ -204,7 +206,8 @@ static void diff_header(const pt_checkpoint_header_t *a,
     NUMBER(loss_scale);
     INTEGER(loss_scale_good_steps);
     INTEGER(loss_scale_hysteresis);
-    add_values(rows, "digest", pt_inspect_hex(a->digest), pt_inspect_hex(b->digest));
+    inspect_add_values(rows, "digest", pt_inspect_hex(a->digest),
+                       pt_inspect_hex(b->digest));
     STRING(precision);
     STRING(build);
     STRING(layout);
@@ -213,7 +216,7 @@ static void diff_header(const pt_checkpoint_header_t *a,
 #undef STRING
 }
 
-static bool has_line(const char *text, const char *line, size_t length)
+static bool inspect_has_line(const char *text, const char *line, size_t length)
 {
     for (; text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
         if (strncmp(text, line, length) == 0 &&
@@ -223,14 +226,14 @@ static bool has_line(const char *text, const char *line, size_t length)
 }
 
 /* Lines of `text` that `other` lacks. */
-static void add_lines(json_t *rows, const char *sign, const char *text,
-                      const char *other)
+static void inspect_add_lines(json_t *rows, const char *sign, const char *text,
+                              const char *other)
 {
     char line[512];
 
     while (*text != '\0') {
         size_t length = strcspn(text, "\n");
-        if (!has_line(other, text, length)) {
+        if (!inspect_has_line(other, text, length)) {
             snprintf(line, sizeof line, "%s %.*s", sign,
                      length < 480 ? (int)length : 480, text);
             json_array_append_new(rows, pt_json_text(line));
@@ -252,8 +255,8 @@ pt_status_t pt_inspect_diff(pt_checkpoint_reader_t *a, pt_checkpoint_reader_t *b
     json_object_set_new(out, "header_differences", header);
     json_object_set_new(out, "config_differences", config);
     diff_header(pt_checkpoint_header(a), pt_checkpoint_header(b), header);
-    add_lines(config, "-", config_a, config_b);
-    add_lines(config, "+", config_b, config_a);
+    inspect_add_lines(config, "-", config_a, config_b);
+    inspect_add_lines(config, "+", config_b, config_a);
     PT_TRY(pt_alloc("pieces of tensors", 2, PT_INSPECT_PIECE_BYTES, &pieces));
     pair.piece_a = pieces;
     pair.piece_b = pair.piece_a + PT_INSPECT_PIECE_BYTES;

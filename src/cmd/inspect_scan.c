@@ -12,7 +12,7 @@
 
 /* ---- verify ---- */
 
-static int64_t count_not_finite(pt_dtype_t dtype, const void *data, int64_t n)
+static int64_t inspect_count_not_finite(pt_dtype_t dtype, const void *data, int64_t n)
 {
     int64_t count = 0;
 
@@ -35,8 +35,8 @@ static pt_status_t scan_tensor(pt_checkpoint_reader_t *reader, int index, void *
         PT_TRY(
             pt_checkpoint_read(reader, index, tensor->dtype, &walk.piece, true, piece));
         *digest += pt_elements_digest(tensor, &walk.piece, piece);
-        *not_finite +=
-            count_not_finite(tensor->dtype, piece, pt_hyperslab_elements(&walk.piece));
+        *not_finite += inspect_count_not_finite(tensor->dtype, piece,
+                                                pt_hyperslab_elements(&walk.piece));
     }
     return PT_OK;
 }
@@ -46,8 +46,8 @@ typedef struct findings {
     pt_text_t names; /* of the damaged */
 } findings_t;
 
-static pt_status_t verify_tensor(pt_checkpoint_reader_t *reader, int index, void *piece,
-                                 findings_t *findings)
+static pt_status_t inspect_verify_tensor(pt_checkpoint_reader_t *reader, int index,
+                                         void *piece, findings_t *findings)
 {
     char name[128];
     uint64_t digest;
@@ -84,7 +84,7 @@ pt_status_t pt_inspect_verify(pt_checkpoint_reader_t *reader, json_t *out)
     json_object_set_new(out, "not_finite", findings.not_finite);
     PT_TRY(pt_alloc("piece of a tensor", PT_INSPECT_PIECE_BYTES, 1, &piece));
     for (int i = 0; i < count && status == PT_OK; i++)
-        status = verify_tensor(reader, i, piece, &findings);
+        status = inspect_verify_tensor(reader, i, piece, &findings);
     pt_free(piece);
     PT_TRY(status);
     json_object_set_new(out, "intact", json_boolean(findings.names.length == 0));

@@ -20,7 +20,7 @@ bool pt_output_is_unread(void)
            !isatty(STDOUT_FILENO);
 }
 
-static pt_status_t check(bool written)
+static pt_status_t output_check(bool written)
 {
     int error = written && fflush(stdout) == 0 ? 0 : errno;
 
@@ -32,7 +32,7 @@ static pt_status_t check(bool written)
 }
 
 /* A model may choose any byte, and a terminal would obey some: ESC for one. Files get what was chosen. */
-static void put_shown(const uint8_t *bytes, size_t length)
+static void output_put_shown(const uint8_t *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         bool obeyed = (bytes[i] < 0x20 && bytes[i] != '\n' && bytes[i] != '\t') ||
@@ -45,16 +45,16 @@ static void put_shown(const uint8_t *bytes, size_t length)
 pt_status_t pt_output_bytes(const void *bytes, size_t length)
 {
     if (isatty(STDOUT_FILENO)) {
-        put_shown(bytes, length);
-        return check(!ferror(stdout));
+        output_put_shown(bytes, length);
+        return output_check(!ferror(stdout));
     }
-    return check(fwrite(bytes, 1, length, stdout) == length);
+    return output_check(fwrite(bytes, 1, length, stdout) == length);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static pt_status_t set_string(json_t *object, const char *key, const uint8_t *bytes,
-                              int64_t length)
+static pt_status_t output_set_string(json_t *object, const char *key,
+                                     const uint8_t *bytes, int64_t length)
 {
     char *clean = NULL;
 
@@ -67,17 +67,18 @@ static pt_status_t set_string(json_t *object, const char *key, const uint8_t *by
     return PT_OK;
 }
 
-static pt_status_t put_object(const pt_output_t *output, const char *prompt,
-                              const uint8_t *text, int64_t length)
+static pt_status_t output_put_object(const pt_output_t *output, const char *prompt,
+                                     const uint8_t *text, int64_t length)
 {
     json_t *object = json_object();
     pt_status_t status;
 
-    PT_TRY_GOTO(done, set_string(object, "prompt", (const uint8_t *)prompt,
-                                 (int64_t)strlen(prompt)));
-    PT_TRY_GOTO(done, set_string(object, "text", text, length));
-    status = check(fputs(output->written == 0 ? "[\n  " : ",\n  ", stdout) >= 0 &&
-                   json_dumpf(object, stdout, 0) == 0);
+    PT_TRY_GOTO(done, output_set_string(object, "prompt", (const uint8_t *)prompt,
+                                        (int64_t)strlen(prompt)));
+    PT_TRY_GOTO(done, output_set_string(object, "text", text, length));
+    status =
+        output_check(fputs(output->written == 0 ? "[\n  " : ",\n  ", stdout) >= 0 &&
+                     json_dumpf(object, stdout, 0) == 0);
 done:
     json_decref(object);
     return status;
@@ -89,13 +90,13 @@ pt_status_t pt_output_text(pt_output_t *output, const char *prompt, const uint8_
                            int64_t length, int64_t prompt_number, int64_t text_number)
 {
     if (output->json)
-        PT_TRY(put_object(output, prompt, text, length));
+        PT_TRY(output_put_object(output, prompt, text, length));
     else {
         int count = printf("%s==> prompt %" PRId64 ", text %" PRId64 " <==\n%s",
                            output->written == 0 ? "" : "\n", prompt_number, text_number,
                            prompt);
 
-        PT_TRY(check(count > 0));
+        PT_TRY(output_check(count > 0));
         PT_TRY(pt_output_bytes(text, (size_t)length));
         PT_TRY(pt_output_bytes("\n", 1));
     }

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static void print_memory(const pt_plan_t *plan)
+static void plan_print_memory(const pt_plan_t *plan)
 {
     char bytes[32];
     printf("memory of a rank:\n");
@@ -17,7 +17,7 @@ static void print_memory(const pt_plan_t *plan)
            pt_text_bytes(plan->total_bytes, bytes, sizeof bytes));
 }
 
-static void print_messages(const pt_plan_t *plan)
+static void plan_print_messages(const pt_plan_t *plan)
 {
     char bytes[32];
     bool any = false;
@@ -40,7 +40,7 @@ static void print_messages(const pt_plan_t *plan)
         printf("  none\n");
 }
 
-static void print_work(const pt_plan_t *plan)
+static void plan_print_work(const pt_plan_t *plan)
 {
     int64_t flops = 0, calls = 0;
     for (int op = 0; op < PT_OP_COUNT; op++) {
@@ -53,7 +53,7 @@ static void print_work(const pt_plan_t *plan)
            (double)flops);
 }
 
-static pt_status_t make(const pt_config_t *config, bool json)
+static pt_status_t cmd_plan_make(const pt_config_t *config, bool json)
 {
     char count[32];
     pt_plan_t *plan = NULL;
@@ -70,22 +70,22 @@ static pt_status_t make(const pt_config_t *config, bool json)
                pt_text_count((double)plan->parameters, count, sizeof count));
         printf("ranks: %d; a step: %" PRId64 " sequences, %" PRId64 " tokens\n",
                plan->ranks, plan->sequences, plan->tokens);
-        print_memory(plan);
-        print_messages(plan);
-        print_work(plan);
+        plan_print_memory(plan);
+        plan_print_messages(plan);
+        plan_print_work(plan);
     }
     pt_free(plan);
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
+static pt_status_t plan_run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
     pt_status_t status;
     PT_TRY(PT_NEW("configuration", 1, &config));
     PT_TRY_GOTO(done, pt_cmd_config(transport, argc, argv, config));
-    PT_TRY_GOTO(done, make(config, json));
+    PT_TRY_GOTO(done, cmd_plan_make(config, json));
 done:
     pt_free(config);
     return status;
@@ -100,5 +100,5 @@ const pt_command_t pt_command_plan = {
                "real run's figures are equal. Runs anywhere, for any number of ranks: "
                "parallel.ranks=1024.",
     .sections = "model,parallel,train",
-    .run = run,
+    .run = plan_run,
 };

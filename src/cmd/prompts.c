@@ -7,7 +7,8 @@
 #define PROMPT_FILE_BYTES ((size_t)1 << 26)
 
 /* Cuts the text at newlines, in place. */
-static pt_status_t cut_lines(const pt_config_t *config, size_t length, pt_prompts_t *out)
+static pt_status_t prompts_cut_lines(const pt_config_t *config, size_t length,
+                                     pt_prompts_t *out)
 {
     char *end = out->bytes + length;
 
@@ -37,7 +38,7 @@ pt_status_t pt_prompts_read(const pt_config_t *config, pt_prompts_t *out)
     if (config->sample.prompt_file[0]) {
         PT_TRY(pt_file_read(config->sample.prompt_file, "sample.prompt_file",
                             PROMPT_FILE_BYTES, &out->bytes, &length));
-        PT_TRY_GOTO(fail, cut_lines(config, length, out));
+        PT_TRY_GOTO(fail, prompts_cut_lines(config, length, out));
         return PT_OK;
     }
     PT_TRY(pt_strdup("prompt", config->sample.prompt, &out->bytes));

@@ -18,7 +18,7 @@ typedef struct opening {
     pt_generator_t *generator;
 } opening_t;
 
-static pt_status_t open_file(const char *path, void *self)
+static pt_status_t sample_open_file(const char *path, void *self)
 {
     opening_t *opening = self;
 
@@ -26,7 +26,7 @@ static pt_status_t open_file(const char *path, void *self)
                                opening->texts, &opening->generator);
 }
 
-static pt_status_t open_newest(opening_t *opening)
+static pt_status_t sample_open_newest(opening_t *opening)
 {
     char directory[PT_CONFIG_TEXT + 16];
     const char *dir = opening->config->run.dir;
@@ -35,7 +35,7 @@ static pt_status_t open_newest(opening_t *opening)
     (void)pt_checkpoint_directory(dir, directory, sizeof directory);
     PT_TRY(pt_checkpoint_newest(
         NULL, directory, "name another run.dir, or a file by checkpoint.resume=FILE",
-        open_file, opening, &found));
+        sample_open_file, opening, &found));
     PT_CHECK_COMMON(found.path[0], PT_IO,
                     "%s: no checkpoint here: train first (penta train run.dir=%s), "
                     "or name another run.dir, or a file by checkpoint.resume=FILE",
@@ -43,7 +43,7 @@ static pt_status_t open_newest(opening_t *opening)
     return PT_OK;
 }
 
-static pt_status_t open_generator(opening_t *opening)
+static pt_status_t sample_open_generator(opening_t *opening)
 {
     pt_start_t start = pt_config_start(opening->config);
 
@@ -51,8 +51,8 @@ static pt_status_t open_generator(opening_t *opening)
         start != PT_START_AFRESH, PT_CONFIG,
         "checkpoint.resume=none: sampling needs a checkpoint: auto or FILE");
     return start == PT_START_NEWEST
-               ? open_newest(opening)
-               : open_file(opening->config->checkpoint.resume, opening);
+               ? sample_open_newest(opening)
+               : sample_open_file(opening->config->checkpoint.resume, opening);
 }
 
 /* ---- command ----------------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ static pt_status_t sample(const pt_config_t *config, pt_transport_t *transport,
     output.several = opening.texts > 1;
     if (opening.texts > config->sample.batch)
         opening.texts = config->sample.batch;
-    PT_TRY_GOTO(done, open_generator(&opening));
+    PT_TRY_GOTO(done, sample_open_generator(&opening));
     pt_log_root(PT_LOG_INFO, "%s, step %" PRId64 ", loss %.4f",
                 pt_generator_path(opening.generator),
                 pt_generator_step(opening.generator),
@@ -84,7 +84,7 @@ done:
     return status;
 }
 
-static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
+static pt_status_t sample_run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
@@ -126,5 +126,5 @@ const pt_command_t pt_command_sample = {
         "without mpiexec; from\n"
         "run.* it takes dir, device, isa, threads and log_level.",
     .sections = "sample,checkpoint,run",
-    .run = run,
+    .run = sample_run,
 };

@@ -25,27 +25,27 @@ typedef struct state {
     const char *word, *advice;
 } state_t;
 
-static pt_status_t read_tail(const char *directory, const char *name, char *text,
-                             size_t size, bool *found)
+static pt_status_t status_read_tail(const char *directory, const char *name, char *text,
+                                    size_t size, bool *found)
 {
     char path[4352];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     return pt_file_read_tail(path, text, size, found);
 }
 
-static const char *text_of(const state_t *state, const char *key)
+static const char *status_text_of(const state_t *state, const char *key)
 {
     const char *text = json_string_value(json_object_get(state->status, key));
     return text ? text : "";
 }
 
-static int64_t number_of(const state_t *state, const char *key)
+static int64_t status_number_of(const state_t *state, const char *key)
 {
     const json_t *value = json_object_get(state->status, key);
     return json_is_integer(value) ? (int64_t)json_integer_value(value) : -1;
 }
 
-static double seconds_since(const char *iso)
+static double status_seconds_since(const char *iso)
 {
     struct tm tm = {0};
     const char *end = strptime(iso, "%Y-%m-%dT%H:%M:%SZ", &tm);
@@ -55,12 +55,12 @@ static double seconds_since(const char *iso)
     return sec > 0 ? sec : 0; /* the clock of the run's host may be ahead */
 }
 
-static pt_status_t read_status(state_t *state)
+static pt_status_t status_read(state_t *state)
 {
     char text[PT_STATUS_BYTES + 1];
     json_error_t error;
     bool found;
-    PT_TRY(read_tail(state->directory, "status.json", text, sizeof text, &found));
+    PT_TRY(status_read_tail(state->directory, "status.json", text, sizeof text, &found));
     if (!found)
         return PT_OK;
     state->status = json_loads(text, 0, &error);
@@ -72,18 +72,18 @@ static pt_status_t read_status(state_t *state)
         "%s/status.json: not what a run writes (%s): damaged, or of another "
         "program",
         state->directory, state->status ? "no code and name" : error.text);
-    state->heard_sec = seconds_since(text_of(state, "time"));
+    state->heard_sec = status_seconds_since(status_text_of(state, "time"));
     return PT_OK;
 }
 
 /* The last line of a step. */
-static pt_status_t read_metrics(state_t *state)
+static pt_status_t status_read_metrics(state_t *state)
 {
     char *text = NULL;
     bool found;
     PT_TRY(pt_alloc("metrics", TAIL_BYTES, 1, (void **)&text));
     pt_status_t status =
-        read_tail(state->directory, "metrics.jsonl", text, TAIL_BYTES, &found);
+        status_read_tail(state->directory, "metrics.jsonl", text, TAIL_BYTES, &found);
     for (char *end = strrchr(text, '\n'); end && !state->metrics;) {
         *end = '\0';
         char *before = strrchr(text, '\n');
@@ -98,7 +98,7 @@ static pt_status_t read_metrics(state_t *state)
     return status;
 }
 
-static pt_status_t read_directory(state_t *state)
+static pt_status_t status_read_directory(state_t *state)
 {
     struct stat info;
     char checkpoints[4352];
@@ -109,10 +109,10 @@ static pt_status_t read_directory(state_t *state)
     PT_CHECK_COMMON(S_ISDIR(info.st_mode), PT_CONFIG,
                     "%s: is not a directory; penta status wants the run.dir of a run",
                     state->directory);
-    PT_TRY(read_status(state));
-    PT_TRY(read_metrics(state));
-    PT_TRY(read_tail(state->directory, "run.lock", state->lock, sizeof state->lock,
-                     &found));
+    PT_TRY(status_read(state));
+    PT_TRY(status_read_metrics(state));
+    PT_TRY(status_read_tail(state->directory, "run.lock", state->lock,
+                            sizeof state->lock, &found));
     state->lock[strcspn(state->lock, "\n")] = '\0';
     (void)pt_checkpoint_directory(state->directory, checkpoints, sizeof checkpoints);
     PT_TRY(pt_checkpoint_newest(NULL, checkpoints, NULL, NULL, NULL, &newest));
@@ -124,11 +124,11 @@ static pt_status_t read_directory(state_t *state)
     return PT_OK;
 }
 
-static void judge(state_t *state)
+static void status_judge(state_t *state)
 {
-    const char *reason = text_of(state, "reason");
+    const char *reason = status_text_of(state, "reason");
     bool wanted = strcmp(reason, "stop_file") == 0 || strcmp(reason, "stop_step") == 0;
-    int64_t code = number_of(state, "code");
+    int64_t code = status_number_of(state, "code");
     state->word = "failed";
     state->advice = "read the message, mend what it names, and start it again";
     if (!state->status) {
@@ -157,17 +157,18 @@ static void judge(state_t *state)
 }
 
 /* Seconds to the end at the speed of the last step; -1: unknown. */
-static double seconds_left(const state_t *state)
+static double status_seconds_left(const state_t *state)
 {
     double step = json_number_value(json_object_get(state->metrics, "step_s"));
-    int64_t done = number_of(state, "step"), steps = number_of(state, "steps");
+    int64_t done = status_number_of(state, "step"),
+            steps = status_number_of(state, "steps");
     const json_t *last = json_object_get(state->metrics, "step");
     if (json_is_integer(last) && json_integer_value(last) > done)
         done = (int64_t)json_integer_value(last);
     return step > 0 && steps >= done && done >= 0 ? step * (double)(steps - done) : -1;
 }
 
-static void print_line(const char *name, const char *text)
+static void status_print_line(const char *name, const char *text)
 {
     char plain[PT_ERROR_TEXT];
     snprintf(plain, sizeof plain, "%s", text);
@@ -175,26 +176,26 @@ static void print_line(const char *name, const char *text)
     printf("%-11s %s\n", name, plain);
 }
 
-static void print_state(const state_t *state)
+static void status_print_state(const state_t *state)
 {
     char line[512], duration[32];
     pt_text_t text = pt_text_init(line, sizeof line);
     pt_text_add(&text, "%s", state->word);
     if (state->status)
         pt_text_add(&text, ", step %" PRId64 " of %" PRId64 ", %s, %" PRId64 " ranks",
-                    number_of(state, "step"), number_of(state, "steps"),
-                    text_of(state, "phase"), number_of(state, "ranks"));
+                    status_number_of(state, "step"), status_number_of(state, "steps"),
+                    status_text_of(state, "phase"), status_number_of(state, "ranks"));
     if (state->heard_sec >= 0)
         pt_text_add(&text, ", written %s ago",
                     pt_text_duration(state->heard_sec, duration, sizeof duration));
-    print_line("state", line);
+    status_print_line("state", line);
 }
 
-static void print_metrics(const state_t *state)
+static void status_print_metrics(const state_t *state)
 {
     char line[512], duration[32];
     pt_text_t text = pt_text_init(line, sizeof line);
-    double left = seconds_left(state);
+    double left = status_seconds_left(state);
     const char *time = json_string_value(json_object_get(state->metrics, "time"));
     pt_text_add(&text, "step %" PRId64 ", loss %.4f, %.0f tokens/s",
                 (int64_t)json_integer_value(json_object_get(state->metrics, "step")),
@@ -205,41 +206,41 @@ static void print_metrics(const state_t *state)
     if (left > 0 && strcmp(state->word, "running") == 0)
         pt_text_add(&text, ", ETA %s",
                     pt_text_duration(left, duration, sizeof duration));
-    print_line("last step", line);
+    status_print_line("last step", line);
 }
 
-static void print(const state_t *state)
+static void status_print(const state_t *state)
 {
     char line[64];
-    print_line("run", state->directory);
-    print_state(state);
-    if (text_of(state, "message")[0])
-        print_line("message", text_of(state, "message"));
+    status_print_line("run", state->directory);
+    status_print_state(state);
+    if (status_text_of(state, "message")[0])
+        status_print_line("message", status_text_of(state, "message"));
     if (state->metrics)
-        print_metrics(state);
+        status_print_metrics(state);
     snprintf(line, sizeof line, "step %" PRId64, state->checkpoint);
-    print_line("checkpoint", state->checkpoint >= 0 ? line : "none");
-    print_line("lock", state->lock[0] ? state->lock : "none");
-    print_line("next", state->advice);
+    status_print_line("checkpoint", state->checkpoint >= 0 ? line : "none");
+    status_print_line("lock", state->lock[0] ? state->lock : "none");
+    status_print_line("next", state->advice);
 }
 
-static json_t *or_null(json_t *value)
+static json_t *status_or_null(json_t *value)
 {
     return value ? json_incref(value) : json_null();
 }
 
-static void print_json(const state_t *state)
+static void status_print_json(const state_t *state)
 {
-    double left = seconds_left(state);
+    double left = status_seconds_left(state);
     json_t *lock = pt_json_text(state->lock), *out = json_object();
     json_object_set_new(out, "directory", pt_json_text(state->directory));
     json_object_set_new(out, "state", json_string(state->word));
     json_object_set_new(out, "advice", json_string(state->advice));
-    json_object_set_new(out, "status", or_null(state->status));
+    json_object_set_new(out, "status", status_or_null(state->status));
     json_object_set_new(out, "written_sec_ago",
                         state->heard_sec >= 0 ? json_real(state->heard_sec)
                                               : json_null());
-    json_object_set_new(out, "metrics", or_null(state->metrics));
+    json_object_set_new(out, "metrics", status_or_null(state->metrics));
     json_object_set_new(out, "eta_sec", left >= 0 ? json_real(left) : json_null());
     json_object_set_new(out, "checkpoint_step",
                         state->checkpoint >= 0 ? json_integer(state->checkpoint)
@@ -252,7 +253,7 @@ static void print_json(const state_t *state)
     json_decref(out);
 }
 
-static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
+static pt_status_t status_run(int argc, char **argv, pt_transport_t *transport)
 {
     state_t state = {.heard_sec = -1, .checkpoint = -1};
     bool json = pt_cmd_take_flag(&argc, argv, "--json");
@@ -260,13 +261,13 @@ static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
     PT_CHECK_COMMON(argc == 2 && argv[1][0] != '-' && argv[1][0] != '\0', PT_CONFIG,
                     "usage: penta status DIR [--json]");
     state.directory = argv[1];
-    pt_status_t status = read_directory(&state);
+    pt_status_t status = status_read_directory(&state);
     if (status == PT_OK) {
-        judge(&state);
+        status_judge(&state);
         if (json)
-            print_json(&state);
+            status_print_json(&state);
         else
-            print(&state);
+            status_print(&state);
     }
     json_decref(state.status);
     json_decref(state.metrics);
@@ -285,5 +286,5 @@ const pt_command_t pt_command_status = {
                "file is damaged.",
     .sections = "",
     .parallel = false,
-    .run = run,
+    .run = status_run,
 };

@@ -29,7 +29,7 @@ typedef struct maker {
 
 /* ---- a text ------------------------------------------------------------------------------ */
 
-static pt_status_t begin(maker_t *maker, int64_t slot, int64_t index)
+static pt_status_t texts_begin(maker_t *maker, int64_t slot, int64_t index)
 {
     text_t *text = &maker->text[slot];
 
@@ -49,7 +49,7 @@ static pt_status_t begin(maker_t *maker, int64_t slot, int64_t index)
 
 /* A full window is cut to the newer half of itself, so that the model reads whole texts
  * seldom. True if it was. */
-static bool add(maker_t *maker, text_t *text, uint8_t byte)
+static bool texts_add(maker_t *maker, text_t *text, uint8_t byte)
 {
     int64_t kept = maker->window > 1 ? maker->window / 2 - 1 : 0;
     bool full = text->length == maker->window;
@@ -62,7 +62,7 @@ static bool add(maker_t *maker, text_t *text, uint8_t byte)
     return full;
 }
 
-static pt_status_t choose(maker_t *maker, text_t *text, int64_t index)
+static pt_status_t texts_choose(maker_t *maker, text_t *text, int64_t index)
 {
     const pt_config_t *config = maker->config;
     pt_choice_t choice = {.temperature = config->sample.temperature,
@@ -79,7 +79,7 @@ static pt_status_t choose(maker_t *maker, text_t *text, int64_t index)
 /* ---- all --------------------------------------------------------------------------------- */
 
 /* Byte `index` of the first `count` texts is read. */
-static pt_status_t read_bytes(maker_t *maker, int64_t count, int64_t index)
+static pt_status_t texts_read_bytes(maker_t *maker, int64_t count, int64_t index)
 {
     int64_t waiting = 0;
 
@@ -87,7 +87,7 @@ static pt_status_t read_bytes(maker_t *maker, int64_t count, int64_t index)
         text_t *text = &maker->text[slot];
         uint8_t byte = text->made[index];
 
-        if (add(maker, text, byte))
+        if (texts_add(maker, text, byte))
             PT_TRY(pt_generator_begin(maker->generator, slot, text->context,
                                       text->length, text->logits));
         else
@@ -97,7 +97,7 @@ static pt_status_t read_bytes(maker_t *maker, int64_t count, int64_t index)
                        : PT_OK;
 }
 
-static pt_status_t put(maker_t *maker, const text_t *text)
+static pt_status_t texts_put(maker_t *maker, const text_t *text)
 {
     const char *prompt = maker->prompts->line[text->prompt];
 
@@ -109,24 +109,24 @@ static pt_status_t put(maker_t *maker, const text_t *text)
 }
 
 /* Texts [first, first + count). */
-static pt_status_t make_some(maker_t *maker, int64_t first, int64_t count)
+static pt_status_t texts_make_some(maker_t *maker, int64_t first, int64_t count)
 {
     int64_t tokens = maker->config->sample.tokens;
 
     for (int64_t slot = 0; slot < count; slot++)
-        PT_TRY(begin(maker, slot, first + slot));
+        PT_TRY(texts_begin(maker, slot, first + slot));
     for (int64_t index = 0; index < tokens; index++) {
         for (int64_t slot = 0; slot < count; slot++)
-            PT_TRY(choose(maker, &maker->text[slot], index));
+            PT_TRY(texts_choose(maker, &maker->text[slot], index));
         if (index + 1 < tokens)
-            PT_TRY(read_bytes(maker, count, index));
+            PT_TRY(texts_read_bytes(maker, count, index));
     }
     for (int64_t slot = 0; slot < count; slot++)
-        PT_TRY(put(maker, &maker->text[slot]));
+        PT_TRY(texts_put(maker, &maker->text[slot]));
     return PT_OK;
 }
 
-static pt_status_t prepare(maker_t *maker)
+static pt_status_t texts_prepare(maker_t *maker)
 {
     size_t at_once = (size_t)maker->at_once, window = (size_t)maker->window;
     size_t tokens = (size_t)maker->config->sample.tokens;
@@ -157,12 +157,12 @@ pt_status_t pt_texts_make(const pt_config_t *config, const pt_prompts_t *prompts
                      .at_once = pt_generator_texts(generator)};
     pt_status_t status;
 
-    PT_TRY_GOTO(done, prepare(&maker));
+    PT_TRY_GOTO(done, texts_prepare(&maker));
     for (int64_t first = 0; first < maker.texts; first += maker.at_once) {
         int64_t left = maker.texts - first;
 
-        PT_TRY_GOTO(done, make_some(&maker, first,
-                                    left < maker.at_once ? left : maker.at_once));
+        PT_TRY_GOTO(done, texts_make_some(&maker, first,
+                                          left < maker.at_once ? left : maker.at_once));
     }
     PT_TRY_GOTO(done, pt_output_end(output));
 done:

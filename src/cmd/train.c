@@ -5,7 +5,7 @@
 #include "penta/train/train.h"
 #include "src/cmd/private.h"
 
-static pt_status_t run(int argc, char **argv, pt_transport_t *transport)
+static pt_status_t train_run(int argc, char **argv, pt_transport_t *transport)
 {
     pt_config_t *config = NULL;
     pt_status_t status;
@@ -34,5 +34,5 @@ const pt_command_t pt_command_train = {
                "figures of each step in metrics.jsonl, of the run in summary.json.",
     .sections = "model,parallel,train,data,checkpoint,run,comm",
     .parallel = true,
-    .run = run,
+    .run = train_run,
 };

@@ -59,7 +59,7 @@ pt_status_t pt_config_recompute(const pt_config_t *config, int *every)
 }
 
 /* [HH:]MM:SS; false unless exactly that. */
-static bool read_time(const char *text, double *sec)
+static bool check_read_time(const char *text, double *sec)
 {
     int64_t part[3];
     int parts = 0;
@@ -90,24 +90,24 @@ double pt_config_time_limit_sec(const pt_config_t *config)
 {
     double sec = 0;
 
-    return read_time(config->run.time_limit, &sec) ? sec : 0;
+    return check_read_time(config->run.time_limit, &sec) ? sec : 0;
 }
 
 double pt_config_hang_timeout_sec(const pt_config_t *config)
 {
     double sec = 0;
 
-    return read_time(config->run.hang_timeout, &sec) ? sec : 0;
+    return check_read_time(config->run.hang_timeout, &sec) ? sec : 0;
 }
 
 double pt_config_save_every_sec(const pt_config_t *config)
 {
     double sec = 0;
 
-    return read_time(config->checkpoint.every_time, &sec) ? sec : 0;
+    return check_read_time(config->checkpoint.every_time, &sec) ? sec : 0;
 }
 
-static bool read_split(const char *text, double share[2])
+static bool check_read_split(const char *text, double share[2])
 {
     const char *comma = strchr(text, ','), *second;
     char first[64];
@@ -127,14 +127,14 @@ void pt_config_split(const pt_config_t *config, double *train, double *validatio
 {
     double share[2] = {1, 0};
 
-    (void)read_split(config->data.split, share);
+    (void)check_read_split(config->data.split, share);
     *train = share[0];
     *validation = share[1];
 }
 
 /* ---- Model ---- */
 
-static int64_t nearest_divisor(int64_t n, int64_t wanted)
+static int64_t check_nearest_divisor(int64_t n, int64_t wanted)
 {
     int64_t best = 1;
 
@@ -154,7 +154,7 @@ static pt_status_t check_heads(const pt_config_t *config)
 
     if (kv > heads || heads % kv != 0)
         return FAIL("%s must divide %s: nearest is %lld", CITE(0, model, kv_heads),
-                    CITE(1, model, heads), (long long)nearest_divisor(heads, kv));
+                    CITE(1, model, heads), (long long)check_nearest_divisor(heads, kv));
     if (config->model.positions != 2)
         return PT_OK;
     if (width % 2 != 0)
@@ -325,7 +325,7 @@ static pt_status_t check_data(const pt_config_t *config)
     double share[2];
     char cited[2][PT_CITED];
 
-    if (!read_split(config->data.split, share))
+    if (!check_read_split(config->data.split, share))
         return FAIL("%s must be two numbers, TRAIN,VALIDATION, such as 0.95,0.05",
                     CITE(0, data, split));
     if (share[0] < 0 || share[0] > 1 || share[1] < 0 || share[1] > 1 ||
@@ -371,15 +371,15 @@ static pt_status_t check_run(const pt_config_t *config)
     if (!config->run.dir[0])
         return FAIL("%s: a run needs a directory; . is the working directory",
                     CITE(0, run, dir));
-    if (config->run.time_limit[0] && !read_time(config->run.time_limit, &sec))
+    if (config->run.time_limit[0] && !check_read_time(config->run.time_limit, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 23:50:00 or 90:00",
                     CITE(0, run, time_limit));
     if (strcmp(config->run.hang_timeout, "0") != 0 &&
-        !read_time(config->run.hang_timeout, &sec))
+        !check_read_time(config->run.hang_timeout, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 10:00, or 0",
                     CITE(0, run, hang_timeout));
     if (config->checkpoint.every_time[0] &&
-        !read_time(config->checkpoint.every_time, &sec))
+        !check_read_time(config->checkpoint.every_time, &sec))
         return FAIL("%s must be [HH:]MM:SS and more than 0, such as 00:30:00 or 30:00",
                     CITE(0, checkpoint, every_time));
     return PT_OK;

@@ -13,14 +13,14 @@
 
 enum { PATIENCE_MS = 3000 };
 
-static bool is_utf16(const char *text, size_t length)
+static bool file_is_utf16(const char *text, size_t length)
 {
     return length >= 2 &&
            (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
 
 /* Editors of Windows begin a file with the byte order mark of UTF-8. Returns the bytes removed. */
-static size_t drop_mark(char *text, size_t length)
+static size_t file_drop_mark(char *text, size_t length)
 {
     if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0)
         return 0;
@@ -29,7 +29,8 @@ static size_t drop_mark(char *text, size_t length)
 }
 
 /* Who writes into a pipe, such as `<(...)` of a shell, may take time, or never come. */
-static void wait_for_writer(int file, const char *what, const char *path, bool *is_told)
+static void file_wait_for_writer(int file, const char *what, const char *path,
+                                 bool *is_told)
 {
     struct pollfd pipe = {.fd = file, .events = POLLIN};
     char shown[PT_CITED];
@@ -42,8 +43,8 @@ static void wait_for_writer(int file, const char *what, const char *path, bool *
 }
 
 /* Opened without waiting, so that the wait can be told of. */
-static pt_status_t read_all(int file, const char *what, const char *path, char *text,
-                            size_t room, size_t *length)
+static pt_status_t file_read_all(int file, const char *what, const char *path,
+                                 char *text, size_t room, size_t *length)
 {
     char shown[PT_CITED];
     bool is_told = false;
@@ -51,7 +52,7 @@ static pt_status_t read_all(int file, const char *what, const char *path, char *
 
     *length = 0;
     while (*length < room && count != 0) {
-        wait_for_writer(file, what, path, &is_told);
+        file_wait_for_writer(file, what, path, &is_told);
         count = read(file, text + *length, room - *length);
         if (count > 0)
             *length += (size_t)count;
@@ -64,8 +65,8 @@ static pt_status_t read_all(int file, const char *what, const char *path, char *
 }
 
 /* `length` bytes of at most `room`. */
-static pt_status_t check_text(const char *what, const char *path, const char *text,
-                              size_t length, size_t room)
+static pt_status_t file_check_text(const char *what, const char *path, const char *text,
+                                   size_t length, size_t room)
 {
     char shown[PT_CITED];
 
@@ -73,7 +74,7 @@ static pt_status_t check_text(const char *what, const char *path, const char *te
     PT_CHECK_COMMON(length <= room, PT_CONFIG,
                     "%s %s: more than %zu bytes: is this the right file?", what, shown,
                     room);
-    PT_CHECK_COMMON(!is_utf16(text, length), PT_CONFIG,
+    PT_CHECK_COMMON(!file_is_utf16(text, length), PT_CONFIG,
                     "%s %s: UTF-16: save it as UTF-8", what, shown);
     PT_CHECK_COMMON(!memchr(text, '\0', length), PT_CONFIG,
                     "%s %s: holds a NUL byte: not a text file", what, shown);
@@ -97,10 +98,10 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
     if (fstat(file, &info) == 0 && info.st_size > 0 && (size_t)info.st_size < limit)
         room = (size_t)info.st_size;
     PT_TRY_GOTO(close_file, PT_NEW("file text", room + 2, &text));
-    PT_TRY_GOTO(close_file, read_all(file, what, path, text, room + 1, length));
-    PT_TRY_GOTO(close_file, check_text(what, path, text, *length, room));
+    PT_TRY_GOTO(close_file, file_read_all(file, what, path, text, room + 1, length));
+    PT_TRY_GOTO(close_file, file_check_text(what, path, text, *length, room));
     text[*length] = '\0';
-    *length -= drop_mark(text, *length);
+    *length -= file_drop_mark(text, *length);
     *out = text;
     text = NULL;
 close_file:

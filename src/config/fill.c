@@ -9,7 +9,7 @@
 
 #define MODEL(key) PT_OPTION_model_##key
 
-static bool is_default(const pt_config_t *config, pt_option_id_t id)
+static bool fill_is_default(const pt_config_t *config, pt_option_id_t id)
 {
     return strcmp(config->origin[id], "default") == 0;
 }
@@ -22,7 +22,7 @@ bool pt_model_is_given(const pt_config_t *config, pt_option_id_t id)
     const void *field = pt_option_view(config, row);
 
     if (id == MODEL(dropout) || id == MODEL(init_std))
-        return !is_default(config, id);
+        return !fill_is_default(config, id);
     switch (row->type) {
     case PT_TYPE_INT: return *(const int64_t *)field != 0;
     case PT_TYPE_REAL: return *(const double *)field != 0;
@@ -31,7 +31,7 @@ bool pt_model_is_given(const pt_config_t *config, pt_option_id_t id)
     }
 }
 
-static bool is_needed(const pt_config_t *config, pt_option_id_t id)
+static bool fill_is_needed(const pt_config_t *config, pt_option_id_t id)
 {
     bool is_rotary_option = id == MODEL(rotary_base) || id == MODEL(rotary_fraction);
 
@@ -41,27 +41,27 @@ static bool is_needed(const pt_config_t *config, pt_option_id_t id)
 bool pt_model_is_complete(const pt_config_t *config)
 {
     for (int id = MODEL(layers); id <= (int)MODEL(init_std); id++)
-        if (is_needed(config, id) && !pt_model_is_given(config, id))
+        if (fill_is_needed(config, id) && !pt_model_is_given(config, id))
             return false;
     return true;
 }
 
-static void set_derived(pt_config_t *config, pt_option_id_t id, const char *value)
+static void fill_set_derived(pt_config_t *config, pt_option_id_t id, const char *value)
 {
     (void)pt_option_store(config, pt_option(id), value, "derived");
 }
 
-static void set_derived_int(pt_config_t *config, pt_option_id_t id, int64_t value)
+static void fill_set_derived_int(pt_config_t *config, pt_option_id_t id, int64_t value)
 {
     char text[32];
 
     snprintf(text, sizeof text, "%lld", (long long)value);
-    set_derived(config, id, text);
+    fill_set_derived(config, id, text);
 }
 
 /* A new width or number of heads makes the source's head width, and KV heads equal to its heads,
  * meaningless. */
-static void forget_stale(const pt_config_t *config, pt_config_t *source)
+static void fill_forget_stale(const pt_config_t *config, pt_config_t *source)
 {
     bool same_heads = source->model.kv_heads == source->model.heads;
 
@@ -71,7 +71,7 @@ static void forget_stale(const pt_config_t *config, pt_config_t *source)
         source->model.kv_heads = 0;
 }
 
-static void merge(pt_config_t *config, const pt_config_t *source)
+static void fill_merge(pt_config_t *config, const pt_config_t *source)
 {
     static const size_t size[] = {[PT_TYPE_INT] = sizeof(int64_t),
                                   [PT_TYPE_REAL] = sizeof(double),
@@ -88,13 +88,13 @@ static void merge(pt_config_t *config, const pt_config_t *source)
     }
 }
 
-static pt_status_t derive(pt_config_t *config)
+static pt_status_t fill_derive(pt_config_t *config)
 {
     char hidden[PT_CITED], heads[PT_CITED];
     int64_t below, n;
 
     if (config->model.kv_heads == 0 && config->model.heads > 0)
-        set_derived_int(config, MODEL(kv_heads), config->model.heads);
+        fill_set_derived_int(config, MODEL(kv_heads), config->model.heads);
     if (config->model.head_dim == 0 && config->model.heads > 0 &&
         config->model.hidden > 0) {
         n = config->model.heads;
@@ -109,22 +109,22 @@ static pt_status_t derive(pt_config_t *config)
                 (long long)(below > 0 && config->model.hidden - below <= n / 2
                                 ? below
                                 : below + n));
-        set_derived_int(config, MODEL(head_dim), config->model.hidden / n);
+        fill_set_derived_int(config, MODEL(head_dim), config->model.hidden / n);
     }
     if (config->model.positions == 2 && config->model.rotary_base == 0)
-        set_derived(config, MODEL(rotary_base), "10000");
+        fill_set_derived(config, MODEL(rotary_base), "10000");
     if (config->model.positions == 2 && config->model.rotary_fraction == 0)
-        set_derived(config, MODEL(rotary_fraction), "1");
+        fill_set_derived(config, MODEL(rotary_fraction), "1");
     return PT_OK;
 }
 
-static pt_status_t check_complete(const pt_config_t *config)
+static pt_status_t fill_check_complete(const pt_config_t *config)
 {
     char missing[512] = "";
     pt_text_t text = pt_text_init(missing, sizeof missing);
 
     for (int id = MODEL(layers); id < (int)MODEL(dropout); id++)
-        if (is_needed(config, id) && !pt_model_is_given(config, id))
+        if (fill_is_needed(config, id) && !pt_model_is_given(config, id))
             pt_text_add(&text, "%s model.%s", text.length ? "," : "",
                         pt_option(id)->key);
     if (text.length > 0)
@@ -136,8 +136,8 @@ static pt_status_t check_complete(const pt_config_t *config)
     return PT_OK;
 }
 
-static pt_status_t load_source(pt_config_t *config, const pt_json_text_t *json,
-                               pt_config_t *source)
+static pt_status_t fill_load_source(pt_config_t *config, const pt_json_text_t *json,
+                                    pt_config_t *source)
 {
     char cited[PT_CITED], other[PT_CITED];
 
@@ -147,11 +147,11 @@ static pt_status_t load_source(pt_config_t *config, const pt_json_text_t *json,
                    ? pt_preset_load(config->model.preset, config->origin[MODEL(preset)],
                                     source)
                    : PT_OK;
-    if (!is_default(config, MODEL(preset)) && config->model.preset[0])
+    if (!fill_is_default(config, MODEL(preset)) && config->model.preset[0])
         return PT_FAIL_COMMON(PT_CONFIG, "%s contradicts %s: give one of them",
                               pt_cite(config, MODEL(preset), cited, sizeof cited),
                               pt_cite(config, MODEL(config_json), other, sizeof other));
-    set_derived(config, MODEL(preset), "");
+    fill_set_derived(config, MODEL(preset), "");
     if (pt_model_is_complete(config))
         return PT_OK;
     if (!json->text)
@@ -162,18 +162,18 @@ static pt_status_t load_source(pt_config_t *config, const pt_json_text_t *json,
 }
 
 /* Defaults that would contradict what was given follow it. */
-static void lower_defaults(pt_config_t *config)
+static void fill_lower_defaults(pt_config_t *config)
 {
     int64_t all =
         config->train.decay_steps ? config->train.decay_steps : config->train.steps;
     char text[64];
 
-    if (is_default(config, PT_OPTION_train_warmup) && config->train.warmup > all)
-        set_derived_int(config, PT_OPTION_train_warmup, all);
-    if (is_default(config, PT_OPTION_train_min_lr) &&
+    if (fill_is_default(config, PT_OPTION_train_warmup) && config->train.warmup > all)
+        fill_set_derived_int(config, PT_OPTION_train_warmup, all);
+    if (fill_is_default(config, PT_OPTION_train_min_lr) &&
         config->train.min_lr > config->train.lr) {
         pt_config_value(config, PT_OPTION_train_lr, text, sizeof text);
-        set_derived(config, PT_OPTION_train_min_lr, text);
+        fill_set_derived(config, PT_OPTION_train_min_lr, text);
     }
 }
 
@@ -192,12 +192,12 @@ pt_status_t pt_model_fill(pt_config_t *config, const pt_json_text_t *json)
     pt_status_t status;
 
     PT_TRY(PT_NEW("preset", 1, &source));
-    PT_TRY_GOTO(free_source, load_source(config, json, source));
-    forget_stale(config, source);
-    merge(config, source);
-    PT_TRY_GOTO(free_source, derive(config));
-    PT_TRY_GOTO(free_source, check_complete(config));
-    lower_defaults(config);
+    PT_TRY_GOTO(free_source, fill_load_source(config, json, source));
+    fill_forget_stale(config, source);
+    fill_merge(config, source);
+    PT_TRY_GOTO(free_source, fill_derive(config));
+    PT_TRY_GOTO(free_source, fill_check_complete(config));
+    fill_lower_defaults(config);
 free_source:
     pt_free(source);
     return status;

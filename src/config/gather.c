@@ -24,7 +24,7 @@ enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
 extern char **environ;
 
 /* "" when it is not set, or could not be handed on. */
-static const char *home_directory(void)
+static const char *gather_home_directory(void)
 {
     const char *home = getenv("HOME");
 
@@ -43,13 +43,13 @@ static bool config_says_nothing(const char *text)
     return *text == '\0';
 }
 
-static pt_status_t add_file(pt_string_t *out, const char *written)
+static pt_status_t gather_add_file(pt_string_t *out, const char *written)
 {
     size_t length;
     char *text, *mark, path[PT_CONFIG_TEXT], shown[PT_SHOWN];
     int line = 1;
 
-    PT_TRY(pt_expand_path(written, "configuration file", home_directory(), path));
+    PT_TRY(pt_expand_path(written, "configuration file", gather_home_directory(), path));
 
     if (strlen(path) >= PT_CONFIG_TEXT || strpbrk(path, "\n\001"))
         return PT_FAIL_COMMON(PT_CONFIG,
@@ -67,7 +67,7 @@ static pt_status_t add_file(pt_string_t *out, const char *written)
     if (config_says_nothing(text))
         pt_log_root(PT_LOG_WARN, "configuration file %s: no option stands in it",
                     pt_show(path, shown, sizeof shown));
-    pt_string_add(out, "%chome %s\n", PT_MARK, home_directory());
+    pt_string_add(out, "%chome %s\n", PT_MARK, gather_home_directory());
     pt_string_add(out, "%cfile %s\n", PT_MARK, path);
     pt_string_add_bytes(out, text, length);
     pt_string_add(out, "\n");
@@ -76,13 +76,14 @@ static pt_status_t add_file(pt_string_t *out, const char *written)
 }
 
 /* One line, whatever the value holds. */
-static pt_status_t add_value(pt_string_t *out, const char *origin, const char *dotted,
-                             const char *value)
+static pt_status_t gather_add_value(pt_string_t *out, const char *origin,
+                                    const char *dotted, const char *value)
 {
     char decoded[PT_CONFIG_TEXT], *quoted;
     const pt_option_t *row;
 
-    PT_TRY(pt_option_decode(dotted, value, origin, home_directory(), &row, decoded));
+    PT_TRY(pt_option_decode(dotted, value, origin, gather_home_directory(), &row,
+                            decoded));
     PT_TRY(PT_NEW("value", 4 * PT_CONFIG_TEXT, &quoted));
     pt_string_add(out, "%s.%s=%s\n", row->section, row->key,
                   pt_quote(decoded, quoted, 4 * PT_CONFIG_TEXT));
@@ -90,7 +91,7 @@ static pt_status_t add_value(pt_string_t *out, const char *origin, const char *d
     return PT_OK;
 }
 
-static void variable_name(const pt_option_t *row, char *buffer, size_t size)
+static void gather_variable_name(const pt_option_t *row, char *buffer, size_t size)
 {
     snprintf(buffer, size, "PENTA_%s_%s", row->section, row->key);
     for (char *c = buffer; *c; c++)
@@ -98,7 +99,8 @@ static void variable_name(const pt_option_t *row, char *buffer, size_t size)
 }
 
 /* The name of a variable as the option it may mean: "train.lr"; false: no section or key in it. */
-static bool option_of(const char *variable, size_t length, char *dotted, size_t size)
+static bool gather_option_of(const char *variable, size_t length, char *dotted,
+                             size_t size)
 {
     char *cut;
 
@@ -123,7 +125,8 @@ static const char *const other_variables[] = {
 enum { OTHER_VARIABLES = sizeof other_variables / sizeof other_variables[0] };
 
 /* A variable with our prefix that nobody reads: "PENTA_LR (maybe: PENTA_TRAIN_LR?)". */
-static void add_stranger(pt_text_t *strangers, const char *variable, size_t length)
+static void gather_add_stranger(pt_text_t *strangers, const char *variable,
+                                size_t length)
 {
     char name[96] = "", upper[96], meant[96] = "", shown[PT_SHOWN];
     int distance, least = 99;
@@ -143,13 +146,13 @@ static void add_stranger(pt_text_t *strangers, const char *variable, size_t leng
     }
     option = pt_nearest_option(name + 6, &distance); /* a key without its section */
     if (option && distance <= least)
-        variable_name(option, meant, sizeof meant);
+        gather_variable_name(option, meant, sizeof meant);
     pt_text_add(strangers, "%s%s%s%s%s", strangers->length ? ", " : "",
                 pt_show(name, shown, sizeof shown), *meant ? " (maybe: " : "", meant,
                 *meant ? "?)" : "");
 }
 
-static bool is_section(const char *name, size_t length)
+static bool gather_is_section(const char *name, size_t length)
 {
     for (int i = 0; i < pt_section_count(); i++)
         if (strlen(pt_section_name(i)) == length &&
@@ -159,7 +162,7 @@ static bool is_section(const char *name, size_t length)
 }
 
 /* Fails for variables that look like options but are none. */
-static pt_status_t check_variable(const char *variable, pt_text_t *strangers)
+static pt_status_t gather_check_variable(const char *variable, pt_text_t *strangers)
 {
     char dotted[96], name[96];
     size_t length = strcspn(variable, "="), section;
@@ -170,12 +173,12 @@ static pt_status_t check_variable(const char *variable, pt_text_t *strangers)
     if (length <= 6 || strncasecmp(variable, "PENTA", 5) != 0 ||
         !strchr("_.-", variable[5]) || strncmp(variable, "PENTA_TEST_", 11) == 0)
         return PT_OK;
-    if (!option_of(variable, length, dotted, sizeof dotted)) {
-        add_stranger(strangers, variable, length);
+    if (!gather_option_of(variable, length, dotted, sizeof dotted)) {
+        gather_add_stranger(strangers, variable, length);
         return PT_OK;
     }
     section = strcspn(dotted, ".");
-    is_ours = is_section(dotted, section);
+    is_ours = gather_is_section(dotted, section);
     nearest = pt_nearest_option(dotted, &distance);
     dotted[section] = '_'; /* global_batch, a key alone */
     key = pt_nearest_option(dotted, &distance_of_key);
@@ -184,12 +187,12 @@ static pt_status_t check_variable(const char *variable, pt_text_t *strangers)
         distance = distance_of_key;
     }
     if (nearest) {
-        variable_name(nearest, name, sizeof name);
+        gather_variable_name(nearest, name, sizeof name);
         if (strlen(name) == length && strncmp(name, variable, length) == 0)
             return PT_OK;
     }
     if (!is_ours && (!nearest || distance > 2)) {
-        add_stranger(strangers, variable, length);
+        gather_add_stranger(strangers, variable, length);
         return PT_OK;
     }
     if (!nearest)
@@ -201,7 +204,7 @@ static pt_status_t check_variable(const char *variable, pt_text_t *strangers)
                           (int)length, variable, name);
 }
 
-static pt_status_t add_environment(pt_string_t *out)
+static pt_status_t gather_add_environment(pt_string_t *out)
 {
     char name[96], origin[128], dotted[96], unread[384];
     pt_text_t strangers = pt_text_init(unread, sizeof unread);
@@ -211,16 +214,16 @@ static pt_status_t add_environment(pt_string_t *out)
         const pt_option_t *row = pt_option((pt_option_id_t)i);
         const char *value;
 
-        variable_name(row, name, sizeof name);
+        gather_variable_name(row, name, sizeof name);
         value = getenv(name);
         if (!value || !*value)
             continue;
         snprintf(origin, sizeof origin, "environment %s", name);
         snprintf(dotted, sizeof dotted, "%s.%s", row->section, row->key);
-        PT_TRY(add_value(out, origin, dotted, value));
+        PT_TRY(gather_add_value(out, origin, dotted, value));
     }
     for (char **variable = environ; variable && *variable; variable++)
-        PT_TRY(check_variable(*variable, &strangers));
+        PT_TRY(gather_check_variable(*variable, &strangers));
     if (strangers.length)
         pt_log_root(PT_LOG_WARN, "environment: without effect: %s%s", unread,
                     strangers.truncated ? " ..." : "");
@@ -245,7 +248,7 @@ static pt_status_t config_check_named_file(const char *argument)
     return PT_OK;
 }
 
-static pt_status_t add_argument(pt_string_t *out, const char *argument)
+static pt_status_t gather_add_argument(pt_string_t *out, const char *argument)
 {
     const char *equals = strchr(argument, '='), *value;
     char dotted[128], shown[PT_SHOWN];
@@ -272,12 +275,12 @@ static pt_status_t add_argument(pt_string_t *out, const char *argument)
         return PT_FAIL_COMMON(PT_CONFIG, "command line: %s: no such option", shown);
     snprintf(dotted, sizeof dotted, "%.*s", (int)length, argument);
     value = equals + 1 + strspn(equals + 1, " ");
-    return add_value(out, "command line", dotted, value);
+    return gather_add_value(out, "command line", dotted, value);
 }
 
 /* config.json, unless every value it could give is given otherwise: a run can be repeated from its
  * config.resolved.ini alone. */
-static pt_status_t add_json(pt_string_t *out)
+static pt_status_t gather_add_json(pt_string_t *out)
 {
     pt_json_text_t none;
     pt_config_t *config;
@@ -308,12 +311,12 @@ pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], cha
 
     *out = NULL;
     if (file && *file)
-        PT_TRY_GOTO(free_text, add_file(&text, file));
-    PT_TRY_GOTO(free_text, add_environment(&text));
+        PT_TRY_GOTO(free_text, gather_add_file(&text, file));
+    PT_TRY_GOTO(free_text, gather_add_environment(&text));
     pt_string_add(&text, "%ccommand line\n", PT_MARK);
     for (int i = 0; i < argc; i++)
-        PT_TRY_GOTO(free_text, add_argument(&text, argv[i]));
-    PT_TRY_GOTO(free_text, add_json(&text));
+        PT_TRY_GOTO(free_text, gather_add_argument(&text, argv[i]));
+    PT_TRY_GOTO(free_text, gather_add_json(&text));
     return pt_string_take(&text, out);
 free_text:
     pt_free(text.data);

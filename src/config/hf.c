@@ -40,8 +40,8 @@ pt_status_t pt_hf_set_number(const pt_hf_t *hf, const char *key, const char *opt
 }
 
 /* NULL when absent, or null where that is allowed. */
-static pt_status_t get(const pt_hf_t *hf, const char *key, bool may_be_null,
-                       const json_t **out)
+static pt_status_t hf_get(const pt_hf_t *hf, const char *key, bool may_be_null,
+                          const json_t **out)
 {
     const json_t *value = json_object_get(hf->root, key);
 
@@ -54,16 +54,16 @@ static pt_status_t get(const pt_hf_t *hf, const char *key, bool may_be_null,
 }
 
 /* The key or its alias, whichever is there; both must say the same. */
-static pt_status_t get_either(const pt_hf_t *hf, const hf_size_t *row, const char **key,
-                              const json_t **out)
+static pt_status_t hf_get_either(const pt_hf_t *hf, const hf_size_t *row,
+                                 const char **key, const json_t **out)
 {
     const json_t *other = NULL;
     char why[96];
 
     *key = row->key;
-    PT_TRY(get(hf, row->key, row->may_be_null, out));
+    PT_TRY(hf_get(hf, row->key, row->may_be_null, out));
     if (row->alias)
-        PT_TRY(get(hf, row->alias, row->may_be_null, &other));
+        PT_TRY(hf_get(hf, row->alias, row->may_be_null, &other));
     snprintf(why, sizeof why, "another name of %s, but another value: give one of them",
              row->key);
     if (*out && other && !json_equal(*out, other))
@@ -75,14 +75,14 @@ static pt_status_t get_either(const pt_hf_t *hf, const hf_size_t *row, const cha
     return PT_OK;
 }
 
-static pt_status_t set_size(const pt_hf_t *hf, const hf_size_t *row)
+static pt_status_t hf_set_size(const pt_hf_t *hf, const hf_size_t *row)
 {
     const json_t *value;
     const char *key;
     char text[32];
     int64_t n;
 
-    PT_TRY(get_either(hf, row, &key, &value));
+    PT_TRY(hf_get_either(hf, row, &key, &value));
     n = value ? json_integer_value(value) : row->absent;
     if (value && (!json_is_integer(value) || n < 1))
         return pt_hf_refuse(hf, key, "must be a whole number of at least 1");
@@ -94,71 +94,72 @@ static pt_status_t set_size(const pt_hf_t *hf, const hf_size_t *row)
     return pt_hf_set(hf, key, row->option, text);
 }
 
-static pt_status_t set_sizes(const pt_hf_t *hf, const hf_size_t *rows)
+static pt_status_t hf_set_sizes(const pt_hf_t *hf, const hf_size_t *rows)
 {
     for (; rows->key; rows++)
-        PT_TRY(set_size(hf, rows));
+        PT_TRY(hf_set_size(hf, rows));
     return PT_OK;
 }
 
-static pt_status_t get_real(const pt_hf_t *hf, const char *key, double absent,
-                            double *out)
+static pt_status_t hf_get_real(const pt_hf_t *hf, const char *key, double absent,
+                               double *out)
 {
     const json_t *value;
 
-    PT_TRY(get(hf, key, false, &value));
+    PT_TRY(hf_get(hf, key, false, &value));
     *out = value ? json_number_value(value) : absent;
     return value && !json_is_number(value) ? pt_hf_refuse(hf, key, "must be a number")
                                            : PT_OK;
 }
 
-static pt_status_t set_real(const pt_hf_t *hf, const char *key, const char *option,
-                            double absent)
+static pt_status_t hf_set_real(const pt_hf_t *hf, const char *key, const char *option,
+                               double absent)
 {
     double x;
 
-    PT_TRY(get_real(hf, key, absent, &x));
+    PT_TRY(hf_get_real(hf, key, absent, &x));
     return pt_hf_set_number(hf, key, option, x);
 }
 
 /* 0 would ask for the preset's. */
-static pt_status_t set_epsilon(const pt_hf_t *hf, const char *key, double absent)
+static pt_status_t hf_set_epsilon(const pt_hf_t *hf, const char *key, double absent)
 {
     double x;
 
-    PT_TRY(get_real(hf, key, absent, &x));
+    PT_TRY(hf_get_real(hf, key, absent, &x));
     if (x <= 0)
         return pt_hf_refuse(hf, key, "must be above 0");
     return pt_hf_set_number(hf, key, "norm_eps", x);
 }
 
-static pt_status_t get_bool(const pt_hf_t *hf, const char *key, bool absent, bool *out)
+static pt_status_t hf_get_bool(const pt_hf_t *hf, const char *key, bool absent,
+                               bool *out)
 {
     const json_t *value;
 
-    PT_TRY(get(hf, key, false, &value));
+    PT_TRY(hf_get(hf, key, false, &value));
     *out = value ? json_is_true(value) : absent;
     return value && !json_is_boolean(value)
                ? pt_hf_refuse(hf, key, "must be true or false")
                : PT_OK;
 }
 
-static pt_status_t set_tied(const pt_hf_t *hf, bool absent)
+static pt_status_t hf_set_tied(const pt_hf_t *hf, bool absent)
 {
     bool is;
 
-    PT_TRY(get_bool(hf, "tie_word_embeddings", absent, &is));
+    PT_TRY(hf_get_bool(hf, "tie_word_embeddings", absent, &is));
     return pt_hf_set(hf, "tie_word_embeddings", "tied", is ? "yes" : "no");
 }
 
-static pt_status_t check_activation(const pt_hf_t *hf, const char *key,
-                                    const char *absent, const char *const known[2])
+static pt_status_t hf_check_activation(const pt_hf_t *hf, const char *key,
+                                       const char *absent, const char *const known[2])
 {
     const json_t *value;
     const char *name;
     char why[128], shown[40];
 
-    PT_TRY(get(hf, key, false, &value));
+    PT_TRY(hf_get(hf, key, false, &value));
     name = value ? json_string_value(value) : absent;
     if (!name)
         return pt_hf_refuse(hf, key, "must be a text");
@@ -169,12 +170,12 @@ static pt_status_t check_activation(const pt_hf_t *hf, const char *key,
     return pt_hf_refuse(hf, key, why);
 }
 
-static pt_status_t check_layer_types(const pt_hf_t *hf)
+static pt_status_t hf_check_layer_types(const pt_hf_t *hf)
 {
     const json_t *types;
     char why[128];
 
-    PT_TRY(get(hf, "layer_types", true, &types));
+    PT_TRY(hf_get(hf, "layer_types", true, &types));
     if (!types)
         return PT_OK;
     if (!json_is_array(types))
@@ -194,13 +195,13 @@ static pt_status_t check_layer_types(const pt_hf_t *hf)
 }
 
 /* model.dropout is one rate for all sites. */
-static pt_status_t set_gpt2_dropout(const pt_hf_t *hf)
+static pt_status_t hf_set_gpt2_dropout(const pt_hf_t *hf)
 {
     static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
     double rate[3];
 
     for (int i = 0; i < 3; i++)
-        PT_TRY(get_real(hf, keys[i], 0.1, &rate[i]));
+        PT_TRY(hf_get_real(hf, keys[i], 0.1, &rate[i]));
     if (hf->dropout_given)
         return PT_OK;
     for (int i = 1; i < 3; i++)
@@ -211,7 +212,7 @@ static pt_status_t set_gpt2_dropout(const pt_hf_t *hf)
     return pt_hf_set_number(hf, keys[0], "dropout", rate[0]);
 }
 
-static pt_status_t load_gpt2(const pt_hf_t *hf)
+static pt_status_t hf_load_gpt2(const pt_hf_t *hf)
 {
     static const char *const gelu[2] = {"gelu_new", "gelu_pytorch_tanh"};
     static const hf_size_t sizes[] = {
@@ -224,27 +225,27 @@ static pt_status_t load_gpt2(const pt_hf_t *hf)
         {NULL, NULL, NULL, 0, false}};
     char text[32];
 
-    PT_TRY(set_sizes(hf, sizes));
+    PT_TRY(hf_set_sizes(hf, sizes));
     if (hf->out->model.ffn == 0) {
         snprintf(text, sizeof text, "%lld", (long long)(4 * hf->out->model.hidden));
         PT_TRY(pt_hf_set(hf, "n_inner", "ffn", text));
     }
-    PT_TRY(check_activation(hf, "activation_function", gelu[0], gelu));
+    PT_TRY(hf_check_activation(hf, "activation_function", gelu[0], gelu));
     PT_TRY(pt_hf_set(hf, "model_type", "norm", "layer"));
     PT_TRY(pt_hf_set(hf, "model_type", "activation", "gelu"));
     PT_TRY(pt_hf_set(hf, "model_type", "positions", "learned"));
     PT_TRY(pt_hf_set(hf, "model_type", "qk_norm", "no"));
     PT_TRY(pt_hf_set(hf, "model_type", "bias", "all"));
-    PT_TRY(set_epsilon(hf, "layer_norm_epsilon", 1e-5));
-    PT_TRY(set_gpt2_dropout(hf));
-    return set_tied(hf, true);
+    PT_TRY(hf_set_epsilon(hf, "layer_norm_epsilon", 1e-5));
+    PT_TRY(hf_set_gpt2_dropout(hf));
+    return hf_set_tied(hf, true);
 }
 
-static pt_status_t check_dropout(const pt_hf_t *hf)
+static pt_status_t hf_check_dropout(const pt_hf_t *hf)
 {
     const json_t *value;
 
-    PT_TRY(get(hf, "attention_dropout", true, &value));
+    PT_TRY(hf_get(hf, "attention_dropout", true, &value));
     if (value && !json_is_number(value))
         return pt_hf_refuse(hf, "attention_dropout", "must be a number");
     if (value && json_number_value(value) != 0 && !hf->dropout_given)
@@ -255,24 +256,24 @@ static pt_status_t check_dropout(const pt_hf_t *hf)
 }
 
 /* What Llama, Qwen2 and Qwen3 share. */
-static pt_status_t load_rotary(const pt_hf_t *hf, const char *bias, bool qk_norm)
+static pt_status_t hf_load_rotary(const pt_hf_t *hf, const char *bias, bool qk_norm)
 {
     static const char *const silu[2] = {"silu", "swish"};
 
-    PT_TRY(check_layer_types(hf));
-    PT_TRY(check_activation(hf, "hidden_act", silu[0], silu));
-    PT_TRY(check_dropout(hf));
+    PT_TRY(hf_check_layer_types(hf));
+    PT_TRY(hf_check_activation(hf, "hidden_act", silu[0], silu));
+    PT_TRY(hf_check_dropout(hf));
     PT_TRY(pt_hf_set_rope(hf));
     PT_TRY(pt_hf_set(hf, "model_type", "norm", "rms"));
     PT_TRY(pt_hf_set(hf, "model_type", "activation", "swiglu"));
     PT_TRY(pt_hf_set(hf, "model_type", "positions", "rotary"));
     PT_TRY(pt_hf_set(hf, "model_type", "qk_norm", qk_norm ? "yes" : "no"));
     PT_TRY(pt_hf_set(hf, "model_type", "bias", bias));
-    PT_TRY(set_epsilon(hf, "rms_norm_eps", 1e-6));
-    return set_tied(hf, false);
+    PT_TRY(hf_set_epsilon(hf, "rms_norm_eps", 1e-6));
+    return hf_set_tied(hf, false);
 }
 
-static pt_status_t load_llama(const pt_hf_t *hf)
+static pt_status_t hf_load_llama(const pt_hf_t *hf)
 {
     static const hf_size_t sizes[] = {
         {"num_hidden_layers", NULL, "layers", 32, false},
@@ -286,17 +287,17 @@ static pt_status_t load_llama(const pt_hf_t *hf)
         {NULL, NULL, NULL, 0, false}};
     bool attention, mlp;
 
-    PT_TRY(set_sizes(hf, sizes));
-    PT_TRY(get_bool(hf, "attention_bias", false, &attention));
-    PT_TRY(get_bool(hf, "mlp_bias", false, &mlp));
+    PT_TRY(hf_set_sizes(hf, sizes));
+    PT_TRY(hf_get_bool(hf, "attention_bias", false, &attention));
+    PT_TRY(hf_get_bool(hf, "mlp_bias", false, &mlp));
     if (attention != mlp)
         return pt_hf_refuse(
             hf, attention ? "attention_bias" : "mlp_bias",
             "true is supported only if attention_bias and mlp_bias both are");
-    return load_rotary(hf, attention ? "all" : "none", false);
+    return hf_load_rotary(hf, attention ? "all" : "none", false);
 }
 
-static pt_status_t load_qwen(const pt_hf_t *hf)
+static pt_status_t hf_load_qwen(const pt_hf_t *hf)
 {
     bool is_qwen3 = hf->family == PT_HF_QWEN3;
     const hf_size_t sizes[] = {
@@ -310,11 +311,11 @@ static pt_status_t load_qwen(const pt_hf_t *hf)
         {"max_position_embeddings", NULL, "max_positions", 32768, false},
         {NULL, NULL, NULL, 0, false}};
 
-    PT_TRY(set_sizes(hf, sizes));
-    return load_rotary(hf, is_qwen3 ? "none" : "qkv", is_qwen3);
+    PT_TRY(hf_set_sizes(hf, sizes));
+    return hf_load_rotary(hf, is_qwen3 ? "none" : "qkv", is_qwen3);
 }
 
-static pt_status_t load_family(pt_hf_t *hf)
+static pt_status_t hf_load_family(pt_hf_t *hf)
 {
     static const struct {
         const char *name;
@@ -338,10 +339,10 @@ static pt_status_t load_family(pt_hf_t *hf)
     if (hf->family == 0)
         return pt_hf_refuse(hf, "model_type", why);
     PT_TRY(pt_hf_check_keys(hf));
-    PT_TRY(set_real(hf, "initializer_range", "init_std", 0.02));
-    return hf->family == PT_HF_GPT2    ? load_gpt2(hf)
-           : hf->family == PT_HF_LLAMA ? load_llama(hf)
-                                       : load_qwen(hf);
+    PT_TRY(hf_set_real(hf, "initializer_range", "init_std", 0.02));
+    return hf->family == PT_HF_GPT2    ? hf_load_gpt2(hf)
+           : hf->family == PT_HF_LLAMA ? hf_load_llama(hf)
+                                       : hf_load_qwen(hf);
 }
 
 pt_status_t pt_hf_load(const pt_config_t *config, const pt_json_text_t *json,
@@ -362,7 +363,7 @@ pt_status_t pt_hf_load(const pt_config_t *config, const pt_json_text_t *json,
         return PT_FAIL_COMMON(PT_CONFIG, "%s:%d: not JSON: %s", file, error.line,
                               pt_show(error.text, shown, sizeof shown));
     if (json_is_object(root))
-        status = load_family(&hf);
+        status = hf_load_family(&hf);
     else
         status = PT_FAIL_COMMON(PT_CONFIG, "%s: not a JSON object", file);
     json_decref(root);

@@ -33,7 +33,7 @@ static const hf_key_t keys[] = {
 #undef PT_HF_IDLE
 };
 
-static const hf_key_t *find(const pt_hf_t *hf, const char *name)
+static const hf_key_t *hf_keys_find(const pt_hf_t *hf, const char *name)
 {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if ((keys[i].families & hf->family) != 0 && strcmp(keys[i].name, name) == 0)
@@ -42,7 +42,7 @@ static const hf_key_t *find(const pt_hf_t *hf, const char *name)
 }
 
 /* A value as in the file, for messages; returns buffer. */
-static const char *show(const json_t *value, char *buffer, size_t size)
+static const char *hf_show(const json_t *value, char *buffer, size_t size)
 {
     char text[64] = ""; /* of what is longer jansson writes the pieces that fit */
     size_t room = sizeof text - sizeof "...";
@@ -53,8 +53,8 @@ static const char *show(const json_t *value, char *buffer, size_t size)
     return buffer;
 }
 
-static pt_status_t check_value(const pt_hf_t *hf, const hf_key_t *key,
-                               const json_t *value)
+static pt_status_t hf_check_value(const pt_hf_t *hf, const hf_key_t *key,
+                                  const json_t *value)
 {
     json_t *allowed = json_loads(key->allowed, 0, NULL);
     char why[PT_CITED], shown[40];
@@ -66,21 +66,21 @@ static pt_status_t check_value(const pt_hf_t *hf, const hf_key_t *key,
     if (fits)
         return PT_OK;
     snprintf(why, sizeof why, "%s is not supported: %s",
-             show(value, shown, sizeof shown), key->text);
+             hf_show(value, shown, sizeof shown), key->text);
     return pt_hf_refuse(hf, key->name,
                         strcmp(key->allowed, "[null]") == 0 ? key->text : why);
 }
 
-static void add_note(pt_string_t *notes, const hf_key_t *key, const json_t *value)
+static void hf_add_note(pt_string_t *notes, const hf_key_t *key, const json_t *value)
 {
     char shown[40];
 
     if (key->text && *key->text && !json_is_null(value))
         pt_string_add(notes, "%s %s %s (%s)", notes->length ? "," : "", key->name,
-                      show(value, shown, sizeof shown), key->text);
+                      hf_show(value, shown, sizeof shown), key->text);
 }
 
-static void add_unknown(pt_string_t *unknown, const char *name)
+static void hf_add_unknown(pt_string_t *unknown, const char *name)
 {
     char shown[PT_SHOWN];
 
@@ -97,14 +97,14 @@ pt_status_t pt_hf_check_keys(const pt_hf_t *hf)
 
     json_object_foreach((json_t *)hf->root, name, value)
     {
-        const hf_key_t *key = find(hf, name);
+        const hf_key_t *key = hf_keys_find(hf, name);
 
         if (!key)
-            add_unknown(&unknown, name);
+            hf_add_unknown(&unknown, name);
         else if (key->allowed)
-            PT_TRY_GOTO(free_all, check_value(hf, key, value));
+            PT_TRY_GOTO(free_all, hf_check_value(hf, key, value));
         else
-            add_note(&notes, key, value);
+            hf_add_note(&notes, key, value);
     }
     PT_TRY_GOTO(free_all, notes.status);
     PT_TRY_GOTO(free_all, unknown.status);

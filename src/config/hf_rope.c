@@ -13,7 +13,7 @@ typedef struct rope {
 } rope_t;
 
 /* `place`: "", or "rope_parameters: " and such, for messages. */
-static pt_status_t take_theta(rope_t *rope, const char *place, const json_t *object)
+static pt_status_t hf_take_theta(rope_t *rope, const char *place, const json_t *object)
 {
     const json_t *value = json_object_get(object, "rope_theta");
     double theta = json_number_value(value);
@@ -32,7 +32,8 @@ static pt_status_t take_theta(rope_t *rope, const char *place, const json_t *obj
 }
 
 /* "type" is the name of "rope_type" before version 4.45. */
-static pt_status_t check_kind(const pt_hf_t *hf, const char *place, const json_t *object)
+static pt_status_t hf_check_kind(const pt_hf_t *hf, const char *place,
+                                 const json_t *object)
 {
     static const char *const kinds[] = {"rope_type", "type"};
 
@@ -50,8 +51,8 @@ static pt_status_t check_kind(const pt_hf_t *hf, const char *place, const json_t
     return PT_OK;
 }
 
-static pt_status_t check_fraction(const pt_hf_t *hf, const char *place,
-                                  const json_t *object)
+static pt_status_t hf_check_fraction(const pt_hf_t *hf, const char *place,
+                                     const json_t *object)
 {
     const json_t *value = json_object_get(object, "partial_rotary_factor");
     char why[96];
@@ -63,7 +64,7 @@ static pt_status_t check_fraction(const pt_hf_t *hf, const char *place,
 }
 
 /* What the plain kind knows; `place` is "rope_scaling" and such. */
-static pt_status_t take_flat(rope_t *rope, const char *place, const json_t *object)
+static pt_status_t hf_take_flat(rope_t *rope, const char *place, const json_t *object)
 {
     static const char *const known[] = {"rope_type", "type", "rope_theta",
                                         "partial_rotary_factor"};
@@ -73,8 +74,8 @@ static pt_status_t take_flat(rope_t *rope, const char *place, const json_t *obje
 
     if (!json_is_object(object))
         return pt_hf_refuse(rope->hf, place, "must be an object");
-    PT_TRY(check_kind(rope->hf, place, object));
-    PT_TRY(check_fraction(rope->hf, place, object));
+    PT_TRY(hf_check_kind(rope->hf, place, object));
+    PT_TRY(hf_check_fraction(rope->hf, place, object));
     json_object_foreach((json_t *)object, key, value)
     {
         bool is_known = json_is_null(value);
@@ -90,11 +91,11 @@ static pt_status_t take_flat(rope_t *rope, const char *place, const json_t *obje
             return pt_hf_refuse(rope->hf, place, why);
     }
     snprintf(prefix, sizeof prefix, "%s: ", place);
-    return take_theta(rope, prefix, object);
+    return hf_take_theta(rope, prefix, object);
 }
 
 /* An object for each kind of layer: the one kind there is, full_attention, alone or with nulls. */
-static pt_status_t take_object(rope_t *rope, const char *name)
+static pt_status_t hf_take_object(rope_t *rope, const char *name)
 {
     const json_t *object = json_object_get(rope->hf->root, name);
     const json_t *nested = json_object_get(object, "full_attention");
@@ -105,7 +106,7 @@ static pt_status_t take_object(rope_t *rope, const char *name)
     if (!object || json_is_null(object))
         return PT_OK;
     if (!json_is_object(nested))
-        return take_flat(rope, name, object);
+        return hf_take_flat(rope, name, object);
     json_object_foreach((json_t *)object, key, value)
     {
         char why[160], shown[64];
@@ -116,16 +117,16 @@ static pt_status_t take_object(rope_t *rope, const char *name)
             return pt_hf_refuse(rope->hf, name, why);
     }
     snprintf(place, sizeof place, "%s: full_attention", name);
-    return take_flat(rope, place, nested);
+    return hf_take_flat(rope, place, nested);
 }
 
 pt_status_t pt_hf_set_rope(const pt_hf_t *hf)
 {
     rope_t rope = {.hf = hf, .theta = 10000};
 
-    PT_TRY(take_theta(&rope, "", hf->root));
-    PT_TRY(take_object(&rope, "rope_scaling"));
-    PT_TRY(take_object(&rope, "rope_parameters"));
+    PT_TRY(hf_take_theta(&rope, "", hf->root));
+    PT_TRY(hf_take_object(&rope, "rope_scaling"));
+    PT_TRY(hf_take_object(&rope, "rope_parameters"));
     if (rope.theta <= 1)
         return pt_hf_refuse(hf, rope.key, "must be above 1; 10000 is common");
     PT_TRY(pt_hf_set_number(hf, rope.key[0] ? rope.key : "rope_theta", "rotary_base",

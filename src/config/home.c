@@ -14,7 +14,7 @@ typedef struct expansion {
     pt_text_t out;
 } expansion_t;
 
-static pt_status_t refuse(const expansion_t *x, const char *why)
+static pt_status_t home_refuse(const expansion_t *x, const char *why)
 {
     char shown[PT_SHOWN];
 
@@ -38,17 +38,17 @@ static size_t home_word(const char *text)
     return 0;
 }
 
-static bool is_variable(const char *text)
+static bool home_is_variable(const char *text)
 {
     return text[0] == '$' &&
            (isalpha((unsigned char)text[1]) || text[1] == '_' || text[1] == '{');
 }
 
 /* The home directory, spelt so that it is read as it is. */
-static pt_status_t add_home(expansion_t *x)
+static pt_status_t home_add(expansion_t *x)
 {
     if (!x->home[0])
-        return refuse(x, "HOME is not set: write the directory itself");
+        return home_refuse(x, "HOME is not set: write the directory itself");
     for (const char *c = x->home; *c; c++) {
         if (x->is_list && *c == ',')
             pt_text_add(&x->out, x->is_quoted ? "\\\\" : "\\");
@@ -60,21 +60,21 @@ static pt_status_t add_home(expansion_t *x)
 }
 
 /* Where a path begins, at *text; moves it past what was expanded. */
-static pt_status_t take_beginning(expansion_t *x, const char **text)
+static pt_status_t home_take_beginning(expansion_t *x, const char **text)
 {
     size_t length = home_word(*text);
 
     if (length > 0) {
         *text += length;
-        return add_home(x);
+        return home_add(x);
     }
     if (**text == '~')
-        return refuse(x, "home directories of others are not looked up: write the "
-                         "directory itself; a file of that name is ./~...");
+        return home_refuse(x, "home directories of others are not looked up: write the "
+                              "directory itself; a file of that name is ./~...");
     return PT_OK;
 }
 
-static pt_status_t expand(expansion_t *x)
+static pt_status_t home_expand(expansion_t *x)
 {
     const char *text = x->spelling;
     bool begins = true;
@@ -85,13 +85,14 @@ static pt_status_t expand(expansion_t *x)
     while (*text) {
         if (begins && *text != ' ' && *text != '\t') {
             begins = false;
-            PT_TRY(take_beginning(x, &text));
+            PT_TRY(home_take_beginning(x, &text));
             continue;
         }
-        if (is_variable(text))
-            return refuse(x, "variables of the shell are not looked up, but for $HOME "
-                             "at the beginning: write the value itself; a $ in a name "
-                             "is \"\\x24\", in quotes");
+        if (home_is_variable(text))
+            return home_refuse(
+                x, "variables of the shell are not looked up, but for $HOME "
+                   "at the beginning: write the value itself; a $ in a name "
+                   "is \"\\x24\", in quotes");
         if (*text == '\\' && text[1]) { /* of a list, or inside quotes */
             pt_text_add(&x->out, "%.2s", text);
             text += 2;
@@ -101,7 +102,7 @@ static pt_status_t expand(expansion_t *x)
             begins || (x->is_list && *text == ',') || (x->is_named && *text == '=');
         pt_text_add(&x->out, "%c", *text++);
     }
-    return x->out.truncated ? refuse(x, "too long") : PT_OK;
+    return x->out.truncated ? home_refuse(x, "too long") : PT_OK;
 }
 
 pt_status_t pt_expand_home(const pt_option_t *row, const char *spelling,
@@ -119,10 +120,10 @@ pt_status_t pt_expand_home(const pt_option_t *row, const char *spelling,
     if (home && is_path) {
         x.is_list = strchr(row->unit, ',') != NULL;
         x.is_named = strncmp(row->unit, "NAME=", 5) == 0;
-        return expand(&x);
+        return home_expand(&x);
     }
     pt_text_add(&x.out, "%s", spelling);
-    return x.out.truncated ? refuse(&x, "too long") : PT_OK;
+    return x.out.truncated ? home_refuse(&x, "too long") : PT_OK;
 }
 
 pt_status_t pt_expand_path(const char *path, const char *what, const char *home,
@@ -132,14 +133,14 @@ pt_status_t pt_expand_path(const char *path, const char *what, const char *home,
     const char *rest = path;
 
     x.out = pt_text_init(out, PT_CONFIG_TEXT);
-    PT_TRY(take_beginning(&x, &rest));
+    PT_TRY(home_take_beginning(&x, &rest));
     pt_text_add(&x.out, "%s", rest);
-    return x.out.truncated ? refuse(&x, "too long") : PT_OK;
+    return x.out.truncated ? home_refuse(&x, "too long") : PT_OK;
 }
 
 bool pt_home_is_meant(const char *value, size_t at)
 {
     if (value[at] == '~')
         return at == 0 || strchr(",= \t", value[at - 1]) != NULL;
-    return is_variable(value + at);
+    return home_is_variable(value + at);
 }

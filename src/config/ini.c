@@ -27,13 +27,14 @@ typedef struct ini_state {
     pt_status_t status;
 } ini_state_t;
 
-static const char *place(const ini_state_t *state, int line, char *buffer, size_t size)
+static const char *ini_place(const ini_state_t *state, int line, char *buffer,
+                             size_t size)
 {
     snprintf(buffer, size, "%s:%d", state->name, line);
     return buffer;
 }
 
-static size_t line_length(const ini_state_t *state)
+static size_t ini_line_length(const ini_state_t *state)
 {
     const char *start = state->text + state->at;
     const char *end = memchr(start, '\n', state->length - state->at);
@@ -41,7 +42,7 @@ static size_t line_length(const ini_state_t *state)
     return end ? (size_t)(end - start) : state->length - state->at;
 }
 
-static bool is_comment(const char *line, size_t length)
+static bool ini_is_comment(const char *line, size_t length)
 {
     while (length > 0 && isspace((unsigned char)*line))
         line++, length--;
@@ -49,8 +50,8 @@ static bool is_comment(const char *line, size_t length)
 }
 
 /* inih drops what stands behind the ] of a section, and sections without keys. */
-static pt_status_t check_section(const ini_state_t *state, const char *line,
-                                 size_t length)
+static pt_status_t ini_check_section(const ini_state_t *state, const char *line,
+                                     size_t length)
 {
     const char *end = memchr(line, ']', length), *rest = end ? end + 1 : NULL;
     char name[64], shown[PT_SHOWN], near[64], where[PT_CONFIG_ORIGIN];
@@ -59,7 +60,7 @@ static pt_status_t check_section(const ini_state_t *state, const char *line,
 
     if (!end)
         return PT_OK; /* inih tells */
-    place(state, state->line, where, sizeof where);
+    ini_place(state, state->line, where, sizeof where);
     while (rest < line + length && isspace((unsigned char)*rest))
         rest++;
     if (rest < line + length && *rest != ';' && *rest != '#')
@@ -82,7 +83,7 @@ static pt_status_t check_section(const ini_state_t *state, const char *line,
 }
 
 /* Does this line, of `length` bytes, begin a section? An indented one may go on with a value. */
-static bool is_section(const ini_state_t *state, size_t *blanks, size_t length)
+static bool ini_is_section(const ini_state_t *state, size_t *blanks, size_t length)
 {
     const char *line = state->text + state->at;
 
@@ -92,19 +93,19 @@ static bool is_section(const ini_state_t *state, size_t *blanks, size_t length)
            !(*blanks > 0 && state->may_continue);
 }
 
-static char *next_line(char *buffer, int size, void *user)
+static char *ini_next_line(char *buffer, int size, void *user)
 {
     ini_state_t *state = user;
-    size_t length = line_length(state), kept = length, blanks = 0;
+    size_t length = ini_line_length(state), kept = length, blanks = 0;
     const char *line = state->text + state->at;
 
     if (state->at >= state->length)
         return NULL;
     state->line++;
-    if (is_section(state, &blanks, length)) {
+    if (ini_is_section(state, &blanks, length)) {
         state->may_continue = false;
         if (state->status == PT_OK && state->checks)
-            state->status = check_section(state, line + blanks, length - blanks);
+            state->status = ini_check_section(state, line + blanks, length - blanks);
     }
     state->indented = blanks > 0;
     if (kept > (size_t)size - 2) /* only comments are this long */
@@ -116,15 +117,15 @@ static char *next_line(char *buffer, int size, void *user)
     return buffer;
 }
 
-static pt_status_t check_lines(ini_state_t *state)
+static pt_status_t ini_check_lines(ini_state_t *state)
 {
     char where[PT_CONFIG_ORIGIN];
 
     for (state->at = 0, state->line = 1; state->at < state->length; state->line++) {
         const char *line = state->text + state->at;
-        size_t length = line_length(state), bare = length;
+        size_t length = ini_line_length(state), bare = length;
 
-        place(state, state->line, where, sizeof where);
+        ini_place(state, state->line, where, sizeof where);
         if (bare > 0 && line[bare - 1] == '\r')
             bare--;
         for (size_t i = 0; i < bare; i++)
@@ -132,7 +133,7 @@ static pt_status_t check_lines(ini_state_t *state)
                 return PT_FAIL_COMMON(PT_CONFIG,
                                       "%s: byte 0x%02x at column %zu: not a text file?",
                                       where, (unsigned char)line[i], i + 1);
-        if (bare > INI_LINE && !is_comment(line, bare))
+        if (bare > INI_LINE && !ini_is_comment(line, bare))
             return PT_FAIL_COMMON(
                 PT_CONFIG,
                 "%s: line of %zu bytes; at most %d: go on with the value in indented "
@@ -144,8 +145,8 @@ static pt_status_t check_lines(ini_state_t *state)
     return PT_OK;
 }
 
-static int ignore_value(void *user, const char *section, const char *key,
-                        const char *value)
+static int ini_ignore_value(void *user, const char *section, const char *key,
+                            const char *value)
 {
     ini_state_t *state = user;
 
@@ -155,7 +156,7 @@ static int ignore_value(void *user, const char *section, const char *key,
 }
 
 /* Stores the value gathered so far. */
-static pt_status_t flush(ini_state_t *state)
+static pt_status_t ini_flush(ini_state_t *state)
 {
     const pt_option_t *row = state->row;
     char where[PT_CONFIG_ORIGIN];
@@ -163,12 +164,12 @@ static pt_status_t flush(ini_state_t *state)
     state->row = NULL;
     if (!row)
         return PT_OK;
-    place(state, state->first_line, where, sizeof where);
+    ini_place(state, state->first_line, where, sizeof where);
     return pt_option_store(state->config, row, state->value, where);
 }
 
-static pt_status_t decode(ini_state_t *state, const char *where, const char *spelling,
-                          char *out)
+static pt_status_t ini_decode(ini_state_t *state, const char *where,
+                              const char *spelling, char *out)
 {
     char shown[PT_SHOWN], expanded[PT_CONFIG_TEXT];
 
@@ -184,7 +185,7 @@ static pt_status_t decode(ini_state_t *state, const char *where, const char *spe
 }
 
 /* Quoted parts are glued; others are a list's next elements, or words. */
-static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
+static pt_status_t ini_add_continuation(ini_state_t *state, const char *spelling)
 {
     const pt_option_t *row = state->row;
     size_t length = strlen(state->value), name = strcspn(spelling, " \t=:");
@@ -194,7 +195,7 @@ static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
 
     if (!row) /* of an unknown key of an archive */
         return PT_OK;
-    place(state, state->line, where, sizeof where);
+    ini_place(state, state->line, where, sizeof where);
     snprintf(key, sizeof key, "%.*s", (int)(name < 60 ? name : 60), spelling);
     if (row->type != PT_TYPE_TEXT ||
         (*after == '=' && pt_option_find(row->section, key)))
@@ -203,7 +204,7 @@ static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
             "%s: an indented line goes on with the value of %s.%s, line %d; "
             "begin keys in the first column",
             where, row->section, row->key, state->first_line);
-    PT_TRY(decode(state, where, spelling, state->piece));
+    PT_TRY(ini_decode(state, where, spelling, state->piece));
     if (length > 0 && spelling[0] != '"') {
         bool is_list = strchr(row->unit, ',') != NULL;
 
@@ -217,14 +218,14 @@ static pt_status_t add_continuation(ini_state_t *state, const char *spelling)
     return PT_OK;
 }
 
-static pt_status_t begin_value(ini_state_t *state, const char *section, const char *key,
-                               const char *value)
+static pt_status_t ini_begin_value(ini_state_t *state, const char *section,
+                                   const char *key, const char *value)
 {
     char where[PT_CONFIG_ORIGIN];
     const pt_option_t *row;
 
-    PT_TRY(flush(state));
-    place(state, state->line, where, sizeof where);
+    PT_TRY(ini_flush(state));
+    ini_place(state, state->line, where, sizeof where);
     if (state->unknown && !pt_option_find(section, key)) {
         pt_string_add(state->unknown, "%s.%s = %s\n", section, key, value);
         return PT_OK;
@@ -241,36 +242,36 @@ static pt_status_t begin_value(ini_state_t *state, const char *section, const ch
                               where, section, key, state->seen[pt_option_id(row)]);
     state->seen[pt_option_id(row)] = state->first_line = state->line;
     state->row = row;
-    return decode(state, where, value, state->value);
+    return ini_decode(state, where, value, state->value);
 }
 
-static int take_value(void *user, const char *section, const char *key,
-                      const char *value)
+static int ini_take_value(void *user, const char *section, const char *key,
+                          const char *value)
 {
     ini_state_t *state = user;
 
     if (state->status != PT_OK)
         return 0;
     if (state->indented && state->may_continue)
-        state->status = add_continuation(state, value);
+        state->status = ini_add_continuation(state, value);
     else
-        state->status = begin_value(state, section, key, value);
+        state->status = ini_begin_value(state, section, key, value);
     state->may_continue = true;
     return state->status == PT_OK;
 }
 
 /* inih's own verdict first, so that the earliest line is the one named. */
-static pt_status_t check_syntax(ini_state_t *state)
+static pt_status_t ini_check_syntax(ini_state_t *state)
 {
     char where[PT_CONFIG_ORIGIN];
     int line;
 
     state->at = 0, state->line = 0, state->may_continue = false, state->checks = true;
-    line = ini_parse_stream(next_line, state, ignore_value, state);
+    line = ini_parse_stream(ini_next_line, state, ini_ignore_value, state);
     state->checks = false;
     if (line == 0 || state->status != PT_OK)
         return state->status;
-    place(state, line, where, sizeof where);
+    ini_place(state, line, where, sizeof where);
     return PT_FAIL_COMMON(PT_CONFIG,
                           "%s: neither [section] nor key = value nor a comment", where);
 }
@@ -288,12 +289,12 @@ pt_status_t pt_ini_read(const char *name, const char *text, size_t length,
     state->length = length;
     state->config = config;
     state->unknown = unknown;
-    PT_TRY_GOTO(free_state, check_lines(state));
-    PT_TRY_GOTO(free_state, check_syntax(state));
+    PT_TRY_GOTO(free_state, ini_check_lines(state));
+    PT_TRY_GOTO(free_state, ini_check_syntax(state));
     state->at = 0, state->line = 0, state->may_continue = false;
-    (void)ini_parse_stream(next_line, state, take_value, state);
+    (void)ini_parse_stream(ini_next_line, state, ini_take_value, state);
     PT_TRY_GOTO(free_state, state->status);
-    PT_TRY_GOTO(free_state, flush(state));
+    PT_TRY_GOTO(free_state, ini_flush(state));
 free_state:
     pt_free(state);
     return status;

@@ -19,7 +19,7 @@ const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char 
 }
 
 /* Past the item that begins at `text`: its dividing comma or the end. */
-static const char *item_end(const char *text)
+static const char *list_item_end(const char *text)
 {
     for (; *text && *text != ','; text++)
         text += *text == '\\' && (text[1] == ',' || text[1] == '\\');
@@ -40,12 +40,12 @@ int pt_config_items(const pt_config_t *config, pt_option_id_t id)
     const char *text = pt_option_view(config, pt_option(id));
     int count = text[strspn(text, BLANKS)] != '\0';
 
-    for (text = item_end(text); count > 0 && *text; text = item_end(text + 1))
+    for (text = list_item_end(text); count > 0 && *text; text = list_item_end(text + 1))
         count++;
     return count;
 }
 
-static void trim_end(char *text)
+static void list_trim_end(char *text)
 {
     size_t length = strlen(text);
 
@@ -60,16 +60,16 @@ void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
     size_t length = 0;
 
     for (; index > 0; index--) {
-        text = item_end(text);
+        text = list_item_end(text);
         text += *text == ',';
     }
     text += strspn(text, BLANKS);
-    for (end = item_end(text); text < end; text++) {
+    for (end = list_item_end(text); text < end; text++) {
         text += *text == '\\' && (text[1] == ',' || text[1] == '\\');
         buffer[length++] = *text;
     }
     buffer[length] = '\0';
-    trim_end(buffer);
+    list_trim_end(buffer);
 }
 
 const char *pt_config_validation(const pt_config_t *config, int index,
@@ -82,11 +82,11 @@ const char *pt_config_validation(const pt_config_t *config, int index,
     if (!equals)
         return NULL;
     *equals++ = '\0';
-    trim_end(buffer);
+    list_trim_end(buffer);
     return equals + strspn(equals, BLANKS);
 }
 
-static pt_status_t check_items(const pt_config_t *config, pt_option_id_t id)
+static pt_status_t list_check_items(const pt_config_t *config, pt_option_id_t id)
 {
     char item[PT_CONFIG_TEXT], cited[PT_CITED];
     int count = pt_config_items(config, id);
@@ -101,13 +101,13 @@ static pt_status_t check_items(const pt_config_t *config, pt_option_id_t id)
 }
 
 /* A mask for each file. */
-static pt_status_t check_masks(const pt_config_t *config, pt_option_id_t masks,
-                               pt_option_id_t files)
+static pt_status_t list_check_masks(const pt_config_t *config, pt_option_id_t masks,
+                                    pt_option_id_t files)
 {
     int count = pt_config_items(config, masks), wanted = pt_config_items(config, files);
     char cited[2][PT_CITED];
 
-    PT_TRY(check_items(config, masks));
+    PT_TRY(list_check_items(config, masks));
     PT_CHECK_COMMON(count == 0 || count == wanted, PT_CONFIG,
                     "%s names %d, but %s names %d: give each file its mask, or - where "
                     "every token counts",
@@ -116,7 +116,7 @@ static pt_status_t check_masks(const pt_config_t *config, pt_option_id_t masks,
     return PT_OK;
 }
 
-static pt_status_t check_validation(const pt_config_t *config, int index)
+static pt_status_t list_check_validation(const pt_config_t *config, int index)
 {
     char name[PT_CONFIG_TEXT], other[PT_CONFIG_TEXT], cited[PT_CITED];
     const char *file = pt_config_validation(config, index, name);
@@ -144,12 +144,12 @@ pt_status_t pt_config_check_lists(const pt_config_t *config)
 {
     int count = pt_config_items(config, ID(data, validation));
 
-    PT_TRY(check_items(config, ID(data, path)));
-    PT_TRY(check_items(config, ID(data, validation)));
+    PT_TRY(list_check_items(config, ID(data, path)));
+    PT_TRY(list_check_items(config, ID(data, validation)));
     for (int i = 0; i < count; i++)
-        PT_TRY(check_validation(config, i));
-    PT_TRY(check_masks(config, ID(data, validation_mask), ID(data, validation)));
+        PT_TRY(list_check_validation(config, i));
+    PT_TRY(list_check_masks(config, ID(data, validation_mask), ID(data, validation)));
     if (config->data.path[0])
-        PT_TRY(check_masks(config, ID(data, mask), ID(data, path)));
+        PT_TRY(list_check_masks(config, ID(data, mask), ID(data, path)));
     return PT_OK;
 }

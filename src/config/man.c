@@ -71,7 +71,7 @@ static const char tail[] =
     ".fi\n";
 
 /* Text with what roff would take as its own escaped. */
-static void add_text(pt_string_t *out, const char *text)
+static void man_add_text(pt_string_t *out, const char *text)
 {
     if (*text == '.' || *text == '\'')
         pt_string_add(out, "\\&");
@@ -83,27 +83,27 @@ static void add_text(pt_string_t *out, const char *text)
     pt_string_add(out, "\n");
 }
 
-static void add_option(pt_string_t *out, const pt_option_t *row)
+static void man_add_option(pt_string_t *out, const pt_option_t *row)
 {
     char allowed[256];
 
     pt_string_add(out, ".TP\n.B %s.%s\n", row->section, row->key);
-    add_text(out, row->help);
+    man_add_text(out, row->help);
     pt_string_add(out, ".br\n");
     if (*row->default_text) {
         pt_string_add(out, "Default: ");
-        add_text(out, row->default_text);
+        man_add_text(out, row->default_text);
     } else
         pt_string_add(out, "Default: empty\n");
     pt_string_add(out, ".br\nValues: ");
-    add_text(out, pt_option_allowed(row, allowed, sizeof allowed));
+    man_add_text(out, pt_option_allowed(row, allowed, sizeof allowed));
     if (row->type == PT_TYPE_INT && *row->unit)
         pt_string_add(out, "(%s)\n", row->unit);
     if (row->resume == PT_RESUME_FIXED)
         pt_string_add(out, ".br\nStays the same when a run is resumed.\n");
 }
 
-static void add_statuses(pt_string_t *out)
+static void man_add_statuses(pt_string_t *out)
 {
     pt_string_add(
         out,
@@ -111,7 +111,7 @@ static void add_statuses(pt_string_t *out)
         "Every rank returns the same code; status.json in run.dir holds it too.\n");
 #define PT_STATUS(name, code, sentence)                                                \
     pt_string_add(out, ".TP\n.B %d\n", code);                                          \
-    add_text(out, sentence);
+    man_add_text(out, sentence);
 #include "penta/base/status.def"
 #undef PT_STATUS
 }
@@ -124,7 +124,7 @@ pt_status_t pt_config_man(char **out)
     pt_string_add(&text, "%s", head);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         pt_string_add(&text, ".TP\n.B %s\n", commands[i][0]);
-        add_text(&text, commands[i][1]);
+        man_add_text(&text, commands[i][1]);
     }
     pt_string_add(
         &text,
@@ -134,12 +134,12 @@ pt_status_t pt_config_man(char **out)
 
         if (strcmp(section, row->section) != 0) {
             pt_string_add(&text, ".SS %s\n", row->section);
-            add_text(&text, pt_section_help(row->section));
+            man_add_text(&text, pt_section_help(row->section));
         }
         section = row->section;
-        add_option(&text, row);
+        man_add_option(&text, row);
     }
-    add_statuses(&text);
+    man_add_statuses(&text);
     pt_string_add(&text, "%s", tail);
     return pt_string_take(&text, out);
 }

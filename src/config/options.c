@@ -210,8 +210,8 @@ const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size)
     return buffer;
 }
 
-static pt_status_t bad_value(const pt_option_t *row, const char *value,
-                             const char *origin, const char *what)
+static pt_status_t options_bad_value(const pt_option_t *row, const char *value,
+                                     const char *origin, const char *what)
 {
     char shown[PT_SHOWN], allowed[256];
 
@@ -222,43 +222,44 @@ static pt_status_t bad_value(const pt_option_t *row, const char *value,
         strchr(value, '#') ? " (a comment after a value begins with ;)" : "");
 }
 
-static pt_status_t store_int(const pt_option_t *row, const char *value,
-                             const char *origin, int64_t *field)
+static pt_status_t options_store_int(const pt_option_t *row, const char *value,
+                                     const char *origin, int64_t *field)
 {
     char what[64];
     int64_t n;
 
     if (!pt_text_int(value, &n))
-        return bad_value(row, value, origin,
-                         "not a whole number of 64 bits, such as 1000, 1e3 or 2^10");
+        return options_bad_value(
+            row, value, origin,
+            "not a whole number of 64 bits, such as 1000, 1e3 or 2^10");
     if (n < row->int_min || n > row->int_max) {
         snprintf(what, sizeof what, "out of range, nearest is %lld",
                  (long long)(n < row->int_min ? row->int_min : row->int_max));
-        return bad_value(row, value, origin, what);
+        return options_bad_value(row, value, origin, what);
     }
     *field = n;
     return PT_OK;
 }
 
-static pt_status_t store_real(const pt_option_t *row, const char *value,
-                              const char *origin, double *field)
+static pt_status_t options_store_real(const pt_option_t *row, const char *value,
+                                      const char *origin, double *field)
 {
     char what[64];
     double x;
 
     if (!pt_text_double(value, &x))
-        return bad_value(row, value, origin, "not a finite number in decimal");
+        return options_bad_value(row, value, origin, "not a finite number in decimal");
     if (x < row->real_min || x > row->real_max) {
         snprintf(what, sizeof what, "out of range, nearest is %g",
                  x < row->real_min ? row->real_min : row->real_max);
-        return bad_value(row, value, origin, what);
+        return options_bad_value(row, value, origin, what);
     }
     *field = x == 0 ? 0 : x; /* -0 would print as another value */
     return PT_OK;
 }
 
-static pt_status_t store_bool(const pt_option_t *row, const char *value,
-                              const char *origin, bool *field)
+static pt_status_t options_store_bool(const pt_option_t *row, const char *value,
+                                      const char *origin, bool *field)
 {
     static const char *const words[] = {"no",  "yes", "false", "true",
                                         "off", "on",  "0",     "1"};
@@ -268,11 +269,11 @@ static pt_status_t store_bool(const pt_option_t *row, const char *value,
             *field = i % 2;
             return PT_OK;
         }
-    return bad_value(row, value, origin, "neither yes nor no");
+    return options_bad_value(row, value, origin, "neither yes nor no");
 }
 
-static pt_status_t store_choice(const pt_option_t *row, const char *value,
-                                const char *origin, int *field)
+static pt_status_t options_store_choice(const pt_option_t *row, const char *value,
+                                        const char *origin, int *field)
 {
     char word[64], what[96] = "not a choice";
 
@@ -283,11 +284,11 @@ static pt_status_t store_choice(const pt_option_t *row, const char *value,
         }
     if (pt_nearest_word(row->choices, value, word, sizeof word))
         snprintf(what, sizeof what, "not a choice, maybe: %s?", word);
-    return bad_value(row, value, origin, what);
+    return options_bad_value(row, value, origin, what);
 }
 
-static pt_status_t store_text(const pt_option_t *row, const char *value,
-                              const char *origin, char *field)
+static pt_status_t options_store_text(const pt_option_t *row, const char *value,
+                                      const char *origin, char *field)
 {
     size_t length = strlen(value);
 
@@ -313,11 +314,11 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     size_t length = strlen(origin);
 
     switch (row->type) {
-    case PT_TYPE_INT: PT_TRY(store_int(row, value, origin, field)); break;
-    case PT_TYPE_REAL: PT_TRY(store_real(row, value, origin, field)); break;
-    case PT_TYPE_BOOL: PT_TRY(store_bool(row, value, origin, field)); break;
-    case PT_TYPE_CHOICE: PT_TRY(store_choice(row, value, origin, field)); break;
-    case PT_TYPE_TEXT: PT_TRY(store_text(row, value, origin, field)); break;
+    case PT_TYPE_INT: PT_TRY(options_store_int(row, value, origin, field)); break;
+    case PT_TYPE_REAL: PT_TRY(options_store_real(row, value, origin, field)); break;
+    case PT_TYPE_BOOL: PT_TRY(options_store_bool(row, value, origin, field)); break;
+    case PT_TYPE_CHOICE: PT_TRY(options_store_choice(row, value, origin, field)); break;
+    case PT_TYPE_TEXT: PT_TRY(options_store_text(row, value, origin, field)); break;
     }
     memset(kept, 0, PT_CONFIG_ORIGIN);
     if (length < PT_CONFIG_ORIGIN)
@@ -359,7 +360,7 @@ pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
     return pt_option_store(config, row, decoded, origin);
 }
 
-static const char *real_text(double x, char *buffer, size_t size)
+static const char *options_real_text(double x, char *buffer, size_t size)
 {
     double back;
 
@@ -381,7 +382,7 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
     case PT_TYPE_INT:
         snprintf(buffer, size, "%lld", (long long)*(const int64_t *)field);
         break;
-    case PT_TYPE_REAL: return real_text(*(const double *)field, buffer, size);
+    case PT_TYPE_REAL: return options_real_text(*(const double *)field, buffer, size);
     case PT_TYPE_BOOL:
         snprintf(buffer, size, "%s", *(const bool *)field ? "yes" : "no");
         break;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static pt_status_t read_line(char *line, bool is_environment, pt_config_t *out)
+static pt_status_t parse_read_line(char *line, bool is_environment, pt_config_t *out)
 {
     char *equals = strchr(line, '='), origin[128] = "command line";
 
@@ -25,8 +25,8 @@ static pt_status_t read_line(char *line, bool is_environment, pt_config_t *out)
 }
 
 /* Lines section.key=value. */
-static pt_status_t read_lines(const char *text, size_t length, bool is_environment,
-                              pt_config_t *out)
+static pt_status_t parse_read_lines(const char *text, size_t length,
+                                    bool is_environment, pt_config_t *out)
 {
     const char *end = text + length;
     pt_status_t status = PT_OK;
@@ -39,7 +39,7 @@ static pt_status_t read_lines(const char *text, size_t length, bool is_environme
         if (bytes > 0) {
             PT_TRY(PT_NEW("line", bytes + 1, &line));
             memcpy(line, text, bytes);
-            status = read_line(line, is_environment, out);
+            status = parse_read_line(line, is_environment, out);
             pt_free(line);
         }
         text += bytes + 1;
@@ -48,8 +48,8 @@ static pt_status_t read_lines(const char *text, size_t length, bool is_environme
 }
 
 /* One block: `head` is its first line after the mark. */
-static pt_status_t read_block(const char *head, const char *end, const char *home,
-                              pt_config_t *out)
+static pt_status_t parse_read_block(const char *head, const char *end, const char *home,
+                                    pt_config_t *out)
 {
     const char *stop = memchr(head, '\n', (size_t)(end - head)), *text;
     size_t width = (size_t)((stop ? stop : end) - head);
@@ -63,7 +63,7 @@ static pt_status_t read_block(const char *head, const char *end, const char *hom
         return pt_ini_read(name + 5, text, (size_t)(end - text), home, out, NULL);
     is_environment = strcmp(name, "environment") == 0;
     if (is_environment || strcmp(name, "command line") == 0)
-        return read_lines(text, (size_t)(end - text), is_environment, out);
+        return parse_read_lines(text, (size_t)(end - text), is_environment, out);
     return PT_FAIL_COMMON(PT_CONFIG,
                           "configuration: unknown block in the gathered text");
 }
@@ -93,7 +93,7 @@ pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config
                      (int)strcspn(head + sizeof home_head - 1, "\n\001"),
                      head + sizeof home_head - 1);
         else
-            PT_TRY(read_block(head, end, home, out));
+            PT_TRY(parse_read_block(head, end, home, out));
         mark = end;
     }
     return PT_OK;

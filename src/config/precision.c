@@ -10,7 +10,7 @@
 #define FAIL(...) PT_FAIL_COMMON(PT_CONFIG, __VA_ARGS__)
 
 /* fp64 is what the other types are measured against: nothing in it is narrower. */
-static pt_status_t check_double(const pt_config_t *config)
+static pt_status_t precision_check_double(const pt_config_t *config)
 {
     static const pt_option_id_t narrow[] = {PT_OPTION_train_grad_dtype,
                                             PT_OPTION_train_moments_dtype,
@@ -25,7 +25,7 @@ static pt_status_t check_double(const pt_config_t *config)
     return PT_OK;
 }
 
-static pt_status_t check_narrow(const pt_config_t *config)
+static pt_status_t precision_check_narrow(const pt_config_t *config)
 {
     bool bf16 = config->train.precision == PT_PRECISION_BF16;
     char cited[2][PT_CITED];
@@ -79,8 +79,8 @@ pt_status_t pt_config_check_precision(const pt_config_t *config)
     char cited[2][PT_CITED];
 
     if (config->train.precision == PT_PRECISION_FP64)
-        PT_TRY(check_double(config));
-    PT_TRY(check_narrow(config));
+        PT_TRY(precision_check_double(config));
+    PT_TRY(precision_check_narrow(config));
     PT_TRY(pt_config_loss_scale(config, &scale));
     if (scale > 0 && config->train.precision != PT_PRECISION_FP16)
         return FAIL("%s with %s: only fp16 needs a loss scale: leave it out",

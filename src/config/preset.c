@@ -40,7 +40,8 @@ static const struct {
 
 enum { PRESETS = (int)(sizeof presets / sizeof presets[0]) };
 
-static pt_status_t load_values(const char *name, const char *values, pt_config_t *out)
+static pt_status_t preset_load_values(const char *name, const char *values,
+                                      pt_config_t *out)
 {
     char dotted[64], value[32], origin[64];
 
@@ -64,7 +65,7 @@ pt_status_t pt_preset_load(const char *name, const char *origin, pt_config_t *ou
 
     for (int i = 0; i < PRESETS; i++) {
         if (strcmp(presets[i].name, name) == 0)
-            return load_values(name, presets[i].values, out);
+            return preset_load_values(name, presets[i].values, out);
         pt_text_add(&list, "%s%s", i ? "|" : "", presets[i].name);
     }
     if (pt_nearest_word(all, name, nearest, sizeof nearest))

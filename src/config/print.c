@@ -9,8 +9,8 @@
 enum { ORIGIN_SHOWN = 64, HELP_WIDTH = 80, TEMPLATE_WIDTH = 98 };
 
 /* A text value as it is, any other as printed. */
-static void add_value(const pt_config_t *config, const pt_option_t *row,
-                      const char *prefix, pt_string_t *out)
+static void print_add_value(const pt_config_t *config, const pt_option_t *row,
+                            const char *prefix, pt_string_t *out)
 {
     char key[80], value[64];
 
@@ -37,7 +37,7 @@ pt_status_t pt_config_to_ini(const pt_config_t *config, char **out)
             pt_string_add(&text, "%s[%s]\n", i ? "\n" : "", row->section);
         section = row->section;
         start = text.length;
-        add_value(config, row, "", &text);
+        print_add_value(config, row, "", &text);
         if (length > ORIGIN_SHOWN)
             origin += length - ORIGIN_SHOWN;
         pt_show(origin, shown, sizeof shown);
@@ -51,7 +51,7 @@ pt_status_t pt_config_to_ini(const pt_config_t *config, char **out)
 }
 
 /* "steps, 1 to 100", "one of a|b", "none|full|every:K". */
-static const char *kind_of(const pt_option_t *row, char *buffer, size_t size)
+static const char *print_kind_of(const pt_option_t *row, char *buffer, size_t size)
 {
     char allowed[256];
 
@@ -86,9 +86,9 @@ pt_status_t pt_config_template(char **out)
                           row->section);
         section = row->section;
         snprintf(sentence, sizeof sentence, "%s (%s)", row->help,
-                 kind_of(row, kind, sizeof kind));
+                 print_kind_of(row, kind, sizeof kind));
         pt_string_add_wrapped(&text, "# ", sentence, TEMPLATE_WIDTH);
-        add_value(defaults, row, "#", &text);
+        print_add_value(defaults, row, "#", &text);
         pt_string_add(&text, "\n");
     }
     pt_free(defaults);
@@ -96,7 +96,7 @@ pt_status_t pt_config_template(char **out)
 }
 
 /* The word `name` stands in the list "model,train"; an empty list has all. */
-static bool is_listed(const char *list, const char *name)
+static bool print_is_listed(const char *list, const char *name)
 {
     size_t length = strlen(name);
 
@@ -114,7 +114,8 @@ static bool is_listed(const char *list, const char *name)
 }
 
 /* Lines of `text` through put, one by one. */
-static void put_lines(char *text, void (*put)(void *sink, const char *line), void *sink)
+static void print_put_lines(char *text, void (*put)(void *sink, const char *line),
+                            void *sink)
 {
     while (*text) {
         char *end = strchr(text, '\n');
@@ -128,12 +129,12 @@ static void put_lines(char *text, void (*put)(void *sink, const char *line), voi
     }
 }
 
-static void add_help(const pt_option_t *row, pt_string_t *text)
+static void print_add_help(const pt_option_t *row, pt_string_t *text)
 {
     char kind[320];
 
     pt_string_add(text, "  %s.%s=%s", row->section, row->key, row->default_text);
-    pt_string_add(text, "   (%s)\n", kind_of(row, kind, sizeof kind));
+    pt_string_add(text, "   (%s)\n", print_kind_of(row, kind, sizeof kind));
     pt_string_add_wrapped(text, "        ", row->help, HELP_WIDTH);
 }
 
@@ -146,15 +147,15 @@ void pt_config_help(const char *sections, void (*put)(void *sink, const char *li
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         const pt_option_t *row = pt_option((pt_option_id_t)i);
 
-        if (!is_listed(sections, row->section))
+        if (!print_is_listed(sections, row->section))
             continue;
         if (strcmp(section, row->section) != 0)
             pt_string_add(&text, "%s%s: %s\n", *section ? "\n" : "", row->section,
                           pt_section_help(row->section));
         section = row->section;
-        add_help(row, &text);
+        print_add_help(row, &text);
     }
     if (text.status == PT_OK && text.data)
-        put_lines(text.data, put, sink);
+        print_put_lines(text.data, put, sink);
     pt_free(text.data);
 }

@@ -8,7 +8,7 @@
 
 enum { LINE_BYTES = 150 }; /* of a value in one line of a file: inih takes 197 in all */
 
-static int hex_digit(char c)
+static int quote_hex_digit(char c)
 {
     const char *digits = "0123456789abcdef", *found;
 
@@ -19,7 +19,7 @@ static int hex_digit(char c)
 }
 
 /* One character after a backslash; *text is moved past it. False: no such escape, or NUL. */
-static bool unescape(const char **text, char *out)
+static bool quote_unescape(const char **text, char *out)
 {
     const char *at = *text;
     int high, low;
@@ -30,8 +30,8 @@ static bool unescape(const char **text, char *out)
     case 'n': *out = '\n'; break;
     case 't': *out = '\t'; break;
     case 'x':
-        high = hex_digit(at[1]);
-        low = high < 0 ? -1 : hex_digit(at[2]);
+        high = quote_hex_digit(at[1]);
+        low = high < 0 ? -1 : quote_hex_digit(at[2]);
         if (low < 0 || high + low == 0)
             return false;
         *out = (char)(high * 16 + low);
@@ -51,14 +51,14 @@ void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT])
         char c = *text++;
 
         if (c == '\\')
-            (void)unescape(&text, &c);
+            (void)quote_unescape(&text, &c);
         out[n++] = c;
     }
     out[n] = '\0';
 }
 
 /* Looks like quotes, but would become part of the value. */
-static bool is_half_quoted(const char *text, size_t length)
+static bool quote_is_half_quoted(const char *text, size_t length)
 {
     size_t quotes = 0;
 
@@ -74,7 +74,7 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
     const char *end = spelling + length;
 
     if (length < 2 || spelling[0] != '"' || end[-1] != '"') {
-        if (length >= size || is_half_quoted(spelling, length))
+        if (length >= size || quote_is_half_quoted(spelling, length))
             return false;
         memcpy(out, spelling, length + 1);
         return true;
@@ -86,7 +86,7 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
         if (c == '"' || n + 1 >= size)
             return false;
         /* The closing quote may not be the escaped one. */
-        if (c == '\\' && (!unescape(&spelling, &c) || spelling > end))
+        if (c == '\\' && (!quote_unescape(&spelling, &c) || spelling > end))
             return false;
         out[n++] = c;
     }
@@ -95,7 +95,7 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
 }
 
 /* Escaped form of byte `at`; returns its length. */
-static size_t escape(const char *value, size_t at, char out[8])
+static size_t quote_escape(const char *value, size_t at, char out[8])
 {
     char c = value[at];
     unsigned char byte = (unsigned char)c;
@@ -111,13 +111,14 @@ static size_t escape(const char *value, size_t at, char out[8])
     return 1;
 }
 
-static bool must_quote(const char *value)
+static bool quote_must(const char *value)
 {
     size_t length = strlen(value);
 
     if (length == 0)
         return false;
-    if (is_half_quoted(value, length) || value[0] == ' ' || value[length - 1] == ' ')
+    if (quote_is_half_quoted(value, length) || value[0] == ' ' ||
+        value[length - 1] == ' ')
         return true;
     for (const char *c = value; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f || *c == ';' ||
@@ -131,13 +132,13 @@ const char *pt_quote(const char *value, char *buffer, size_t size)
     pt_text_t text = pt_text_init(buffer, size);
     char piece[8];
 
-    if (!must_quote(value)) {
+    if (!quote_must(value)) {
         pt_text_add(&text, "%s", value);
         return buffer;
     }
     pt_text_add(&text, "\"");
     for (size_t at = 0; value[at]; at++) {
-        escape(value, at, piece);
+        quote_escape(value, at, piece);
         pt_text_add(&text, "%s", piece);
     }
     pt_text_add(&text, "\"");
@@ -149,7 +150,7 @@ void pt_string_add_value(pt_string_t *string, const char *key, const char *value
     char piece[8];
     size_t column = 0;
 
-    if (!must_quote(value) && strlen(value) <= LINE_BYTES) {
+    if (!quote_must(value) && strlen(value) <= LINE_BYTES) {
         pt_string_add(string, *value ? "%s = %s" : "%s =%s", key, value);
         return;
     }
@@ -159,7 +160,7 @@ void pt_string_add_value(pt_string_t *string, const char *key, const char *value
             pt_string_add(string, "\"\n    \"");
             column = 0;
         }
-        column += escape(value, at, piece);
+        column += quote_escape(value, at, piece);
         pt_string_add(string, "%s", piece);
     }
     pt_string_add(string, "\"");

@@ -16,8 +16,8 @@ typedef struct archive {
 } archive_t;
 
 /* "\n  train.lr: now 0.1 (command line), checkpoint 0.2" */
-static void list_difference(const archive_t *archive, const pt_option_t *row,
-                            pt_string_t *out)
+static void resume_list_difference(const archive_t *archive, const pt_option_t *row,
+                                   pt_string_t *out)
 {
     pt_option_id_t id = pt_option_id(row);
     char *buffer, shown_now[PT_SHOWN], shown_then[PT_SHOWN];
@@ -38,7 +38,7 @@ static void list_difference(const archive_t *archive, const pt_option_t *row,
 
 /* ---- Equal in what they mean --------------------------------------------------------------- */
 
-static bool same_split(const pt_config_t *a, const pt_config_t *b)
+static bool resume_same_split(const pt_config_t *a, const pt_config_t *b)
 {
     double x[2], y[2];
 
@@ -48,18 +48,18 @@ static bool same_split(const pt_config_t *a, const pt_config_t *b)
 }
 
 /* Weights of a single file say nothing. */
-static int count_weights(const pt_config_t *config)
+static int resume_count_weights(const pt_config_t *config)
 {
     int count = pt_config_items(config, ID(data, weights));
 
     return count == 1 ? 0 : count;
 }
 
-static bool same_weights(const pt_config_t *a, const pt_config_t *b)
+static bool resume_same_weights(const pt_config_t *a, const pt_config_t *b)
 {
-    int count = count_weights(a);
+    int count = resume_count_weights(a);
     int64_t *weights = NULL;
-    bool same = count == count_weights(b);
+    bool same = count == resume_count_weights(b);
 
     if (!same || count == 0)
         return same;
@@ -73,12 +73,12 @@ static bool same_weights(const pt_config_t *a, const pt_config_t *b)
 }
 
 /* auto is what it stands for; with fp64 nothing else is allowed. */
-static int meant(int choice)
+static int resume_meant(int choice)
 {
     return choice == PT_NARROW_AUTO ? PT_NARROW_FP32 : choice;
 }
 
-static bool same_separator(const pt_config_t *a, const pt_config_t *b)
+static bool resume_same_separator(const pt_config_t *a, const pt_config_t *b)
 {
     char x[PT_CONFIG_TEXT], y[PT_CONFIG_TEXT];
 
@@ -87,7 +87,7 @@ static bool same_separator(const pt_config_t *a, const pt_config_t *b)
     return strcmp(x, y) == 0;
 }
 
-static bool same_scale(const pt_config_t *a, const pt_config_t *b)
+static bool resume_same_scale(const pt_config_t *a, const pt_config_t *b)
 {
     double x, y;
 
@@ -95,8 +95,8 @@ static bool same_scale(const pt_config_t *a, const pt_config_t *b)
            pt_config_loss_scale(b, &y) == PT_OK && x == y;
 }
 
-static bool same_bytes(const pt_config_t *a, const pt_config_t *b,
-                       const pt_option_t *row)
+static bool resume_same_bytes(const pt_config_t *a, const pt_config_t *b,
+                              const pt_option_t *row)
 {
     static const size_t size[] = {[PT_TYPE_INT] = sizeof(int64_t),
                                   [PT_TYPE_REAL] = sizeof(double),
@@ -107,27 +107,29 @@ static bool same_bytes(const pt_config_t *a, const pt_config_t *b,
     return memcmp(pt_option_view(a, row), pt_option_view(b, row), size[row->type]) == 0;
 }
 
-static bool is_same(const pt_config_t *a, const pt_config_t *b, const pt_option_t *row)
+static bool resume_is_same(const pt_config_t *a, const pt_config_t *b,
+                           const pt_option_t *row)
 {
-    if (same_bytes(a, b, row))
+    if (resume_same_bytes(a, b, row))
         return true;
     switch ((int)pt_option_id(row)) {
-    case ID(data, split): return same_split(a, b);
-    case ID(data, weights): return same_weights(a, b);
-    case ID(data, separator): return same_separator(a, b);
-    case ID(train, loss_scale): return same_scale(a, b);
+    case ID(data, split): return resume_same_split(a, b);
+    case ID(data, weights): return resume_same_weights(a, b);
+    case ID(data, separator): return resume_same_separator(a, b);
+    case ID(train, loss_scale): return resume_same_scale(a, b);
     case ID(train, grad_dtype):
-        return meant(a->train.grad_dtype) == meant(b->train.grad_dtype);
+        return resume_meant(a->train.grad_dtype) == resume_meant(b->train.grad_dtype);
     case ID(train, moments_dtype):
-        return meant(a->train.moments_dtype) == meant(b->train.moments_dtype);
+        return resume_meant(a->train.moments_dtype) ==
+               resume_meant(b->train.moments_dtype);
     default: return false;
     }
 }
 
 /* ---- Resume -------------------------------------------------------------------------------- */
 
-static pt_status_t read_archive(const char *ini, const char *path,
-                                const pt_config_t *now, archive_t *out)
+static pt_status_t resume_read_archive(const char *ini, const char *path,
+                                       const pt_config_t *now, archive_t *out)
 {
     char name[PT_CONFIG_TEXT + 16];
 
@@ -138,14 +140,14 @@ static pt_status_t read_archive(const char *ini, const char *path,
     return pt_ini_read(name, ini, strlen(ini), NULL, out->then, &out->unknown);
 }
 
-static void free_archive(archive_t *archive)
+static void resume_free_archive(archive_t *archive)
 {
     pt_free(archive->unknown.data);
     pt_free(archive->then);
 }
 
 /* Updates before the rate falls. */
-static int64_t decay_begin(const pt_config_t *config, int64_t decay_steps)
+static int64_t resume_decay_begin(const pt_config_t *config, int64_t decay_steps)
 {
     int64_t length = config->train.wsd_decay;
 
@@ -157,57 +159,59 @@ static int64_t decay_begin(const pt_config_t *config, int64_t decay_steps)
 }
 
 /* Has neither decay, old or new, a share in what was done so far? */
-static bool is_before_decay(const archive_t *archive, const pt_resume_point_t *point,
-                            int64_t wanted)
+static bool resume_is_before_decay(const archive_t *archive,
+                                   const pt_resume_point_t *point, int64_t wanted)
 {
-    return point->updates <= decay_begin(archive->then, point->decay_steps) &&
-           point->updates <= decay_begin(archive->now, wanted);
+    return point->updates <= resume_decay_begin(archive->then, point->decay_steps) &&
+           point->updates <= resume_decay_begin(archive->now, wanted);
 }
 
 /* Lasts the decay, if there is one, a time of its own? */
-static bool ends_by_itself(const pt_config_t *config)
+static bool resume_ends_by_itself(const pt_config_t *config)
 {
     return config->train.decay == PT_DECAY_CONSTANT ||
            config->train.decay == PT_DECAY_WSD;
 }
 
-static bool may_move(const archive_t *archive, const pt_resume_point_t *point,
-                     int64_t wanted)
+static bool resume_may_move(const archive_t *archive, const pt_resume_point_t *point,
+                            int64_t wanted)
 {
-    return ends_by_itself(archive->now) && ends_by_itself(archive->then) &&
-           is_before_decay(archive, point, wanted);
+    return resume_ends_by_itself(archive->now) &&
+           resume_ends_by_itself(archive->then) &&
+           resume_is_before_decay(archive, point, wanted);
 }
 
-static void add_reason(const archive_t *archive, const pt_resume_point_t *point,
-                       int64_t wanted, pt_string_t *different)
+static void resume_add_reason(const archive_t *archive, const pt_resume_point_t *point,
+                              int64_t wanted, pt_string_t *different)
 {
     pt_string_add(different,
                   " (it may change until the decay begins: after update %lld of the "
                   "old, %lld of the new schedule, but %lld are done)",
-                  (long long)decay_begin(archive->then, point->decay_steps),
-                  (long long)decay_begin(archive->now, wanted),
+                  (long long)resume_decay_begin(archive->then, point->decay_steps),
+                  (long long)resume_decay_begin(archive->now, wanted),
                   (long long)point->updates);
 }
 
 /* The shape of the decay, like its end, may change as long as it has no influence. `old`: the checkpoint's. */
-static void compare_shape(const archive_t *archive, const pt_resume_point_t *old,
-                          int64_t decay_steps, pt_string_t *different)
+static void resume_compare_shape(const archive_t *archive, const pt_resume_point_t *old,
+                                 int64_t decay_steps, pt_string_t *different)
 {
     int now = archive->now->train.decay, then = archive->then->train.decay;
-    bool same = now == then && (now != PT_DECAY_WSD ||
-                                decay_begin(archive->now, decay_steps) ==
-                                    decay_begin(archive->then, old->decay_steps));
+    bool same =
+        now == then && (now != PT_DECAY_WSD ||
+                        resume_decay_begin(archive->now, decay_steps) ==
+                            resume_decay_begin(archive->then, old->decay_steps));
 
-    if (same || is_before_decay(archive, old, decay_steps))
+    if (same || resume_is_before_decay(archive, old, decay_steps))
         return;
-    list_difference(archive,
-                    pt_option(now == then ? ID(train, wsd_decay) : ID(train, decay)),
-                    different);
-    add_reason(archive, old, decay_steps, different);
+    resume_list_difference(
+        archive, pt_option(now == then ? ID(train, wsd_decay) : ID(train, decay)),
+        different);
+    resume_add_reason(archive, old, decay_steps, different);
 }
 
-static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
-                            pt_string_t *different)
+static void resume_settle_schedule(const archive_t *archive, pt_resume_point_t *point,
+                                   pt_string_t *different)
 {
     const pt_config_t *now = archive->now, *then = archive->then;
     int64_t given = now->train.decay_steps, wanted = given ? given : point->decay_steps;
@@ -218,7 +222,7 @@ static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
         wanted = now->train.steps;
     if (wanted == point->decay_steps)
         return;
-    if (may_move(archive, point, wanted)) {
+    if (resume_may_move(archive, point, wanted)) {
         point->decay_steps = wanted;
         return;
     }
@@ -228,11 +232,11 @@ static void settle_schedule(const archive_t *archive, pt_resume_point_t *point,
                   (long long)given, now->origin[ID(train, decay_steps)],
                   (long long)point->decay_steps);
     if (now->train.decay == PT_DECAY_WSD && then->train.decay == PT_DECAY_WSD)
-        add_reason(archive, point, wanted, different);
+        resume_add_reason(archive, point, wanted, different);
 }
 
 /* Is there a file among them? */
-static bool has_mask(const pt_config_t *config)
+static bool resume_has_mask(const pt_config_t *config)
 {
     char path[PT_CONFIG_TEXT];
     int count = pt_config_items(config, ID(data, mask));
@@ -245,7 +249,7 @@ static bool has_mask(const pt_config_t *config)
     return false;
 }
 
-static void list_differences(const archive_t *archive, pt_string_t *different)
+static void resume_list_differences(const archive_t *archive, pt_string_t *different)
 {
     const pt_config_t *now = archive->now, *then = archive->then;
 
@@ -253,12 +257,12 @@ static void list_differences(const archive_t *archive, pt_string_t *different)
         const pt_option_t *row = pt_option((pt_option_id_t)i);
 
         if (row->resume == PT_RESUME_FIXED && i != ID(train, decay_steps) &&
-            !is_same(now, then, row))
-            list_difference(archive, row, different);
+            !resume_is_same(now, then, row))
+            resume_list_difference(archive, row, different);
     }
     /* Files may move, but not come or go. */
-    if (has_mask(now) != has_mask(then))
-        list_difference(archive, pt_option(ID(data, mask)), different);
+    if (resume_has_mask(now) != resume_has_mask(then))
+        resume_list_difference(archive, pt_option(ID(data, mask)), different);
     if (archive->unknown.length > 0)
         pt_string_add(different, "\n  options this version does not have: %s",
                       archive->unknown.data);
@@ -271,11 +275,12 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
     archive_t archive;
     pt_status_t status;
 
-    PT_TRY_GOTO(free_all, read_archive(archived_ini, point->path, config, &archive));
-    list_differences(&archive, &different);
+    PT_TRY_GOTO(free_all,
+                resume_read_archive(archived_ini, point->path, config, &archive));
+    resume_list_differences(&archive, &different);
     pt_resume_point_t old = *point;
-    settle_schedule(&archive, point, &different);
-    compare_shape(&archive, &old, point->decay_steps, &different);
+    resume_settle_schedule(&archive, point, &different);
+    resume_compare_shape(&archive, &old, point->decay_steps, &different);
     PT_TRY_GOTO(free_all, different.status);
     PT_TRY_GOTO(free_all, archive.unknown.status);
     if (different.length > 0)
@@ -288,12 +293,12 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
                                 different.data);
 free_all:
     pt_free(different.data);
-    free_archive(&archive);
+    resume_free_archive(&archive);
     return status;
 }
 
 /* Names of files and what only a fresh start reads. */
-static bool is_told(const pt_config_t *config, const pt_option_t *row)
+static bool resume_is_told(const pt_config_t *config, const pt_option_t *row)
 {
     switch ((int)pt_option_id(row)) {
     case ID(model, preset):
@@ -315,12 +320,12 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
     archive_t archive;
     pt_status_t status;
 
-    PT_TRY_GOTO(free_all, read_archive(archived_ini, path, config, &archive));
+    PT_TRY_GOTO(free_all, resume_read_archive(archived_ini, path, config, &archive));
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         const pt_option_t *row = pt_option((pt_option_id_t)i);
         char now[PT_CITED], then[PT_CITED], shown[2][PT_SHOWN];
 
-        if (!is_told(config, row) || is_same(config, archive.then, row) ||
+        if (!resume_is_told(config, row) || resume_is_same(config, archive.then, row) ||
             strcmp(config->origin[i], "derived") == 0)
             continue;
         pt_config_value(config, (pt_option_id_t)i, now, sizeof now);
@@ -336,28 +341,28 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
                     changed.data);
 free_all:
     pt_free(changed.data);
-    free_archive(&archive);
+    resume_free_archive(&archive);
     return status;
 }
 
 /* ---- Weights alone ------------------------------------------------------------------------- */
 
 /* Of the model, but no matter of its weights. */
-static bool is_of_training(pt_option_id_t id)
+static bool resume_is_of_training(pt_option_id_t id)
 {
     return id == ID(model, preset) || id == ID(model, config_json) ||
            id == ID(model, dropout) || id == ID(model, init_std);
 }
 
 /* People change these on purpose, to train on with longer sequences for one. */
-static bool may_differ(pt_option_id_t id)
+static bool resume_may_differ(pt_option_id_t id)
 {
     return id == ID(model, max_positions) || id == ID(model, norm_eps) ||
            id == ID(model, rotary_base);
 }
 
 /* What names and shapes of tensors tell, whatever the archive says. */
-static bool is_seen(pt_option_id_t id)
+static bool resume_is_seen(pt_option_id_t id)
 {
     return id != ID(model, heads) && id != ID(model, kv_heads) &&
            id != ID(model, head_dim) && id != ID(model, norm_eps) &&
@@ -369,20 +374,21 @@ typedef struct comparison {
     pt_string_t wrong, other, unsaid;
 } comparison_t;
 
-static void compare_model(const archive_t *archive, comparison_t *out)
+static void resume_compare_model(const archive_t *archive, comparison_t *out)
 {
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         pt_option_id_t id = (pt_option_id_t)i;
         const pt_option_t *row = pt_option(id);
 
-        if (strcmp(row->section, "model") != 0 || is_of_training(id))
+        if (strcmp(row->section, "model") != 0 || resume_is_of_training(id))
             continue;
         if (!pt_model_is_given(archive->then, id)) {
-            if (pt_model_is_given(archive->now, id) && !is_seen(id))
+            if (pt_model_is_given(archive->now, id) && !resume_is_seen(id))
                 pt_string_add(&out->unsaid, "%s model.%s",
                               out->unsaid.length ? "," : "", row->key);
-        } else if (!is_same(archive->now, archive->then, row)) {
-            list_difference(archive, row, may_differ(id) ? &out->other : &out->wrong);
+        } else if (!resume_is_same(archive->now, archive->then, row)) {
+            resume_list_difference(archive, row,
+                                   resume_may_differ(id) ? &out->other : &out->wrong);
         }
     }
 }
@@ -394,8 +400,8 @@ pt_status_t pt_config_check_model(const pt_config_t *config, const char *archive
     archive_t archive;
     pt_status_t status;
 
-    PT_TRY_GOTO(free_all, read_archive(archived_ini, path, config, &archive));
-    compare_model(&archive, &found);
+    PT_TRY_GOTO(free_all, resume_read_archive(archived_ini, path, config, &archive));
+    resume_compare_model(&archive, &found);
     PT_TRY_GOTO(free_all, found.wrong.status);
     PT_TRY_GOTO(free_all, found.other.status);
     PT_TRY_GOTO(free_all, found.unsaid.status);
@@ -416,6 +422,6 @@ free_all:
     pt_free(found.unsaid.data);
     pt_free(found.other.data);
     pt_free(found.wrong.data);
-    free_archive(&archive);
+    resume_free_archive(&archive);
     return status;
 }

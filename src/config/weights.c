@@ -8,7 +8,7 @@ enum { DIGITS = 6, MILLION = 1000000 };
 #define BLANKS " \t\r\n"
 
 /* Digits at *text, at most DIGITS of them; -1: none or too many. Counts them. */
-static int64_t take_digits(const char **text, int *digits)
+static int64_t weights_take_digits(const char **text, int *digits)
 {
     int64_t value = 0;
 
@@ -19,16 +19,16 @@ static int64_t take_digits(const char **text, int *digits)
 }
 
 /* A weight in millionths and where it ends, at a comma or the end of the text; NULL: bad. */
-static const char *take_weight(const char *text, int64_t *out)
+static const char *weights_take(const char *text, int64_t *out)
 {
     int digits;
     int64_t whole, fraction = 0;
 
     text += strspn(text, BLANKS);
-    whole = take_digits(&text, &digits);
+    whole = weights_take_digits(&text, &digits);
     if (*text == '.') {
         text++;
-        fraction = take_digits(&text, &digits);
+        fraction = weights_take_digits(&text, &digits);
         for (; fraction >= 0 && digits < DIGITS; digits++)
             fraction *= 10;
     }
@@ -38,7 +38,7 @@ static const char *take_weight(const char *text, int64_t *out)
                                                                              : text;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
+static int64_t weights_common_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
         int64_t rest = a % b;
@@ -57,12 +57,12 @@ pt_status_t pt_config_weights(const pt_config_t *config, int count, int64_t *out
 
     pt_cite(config, PT_OPTION_data_weights, cited, sizeof cited);
     do {
-        text = take_weight(text, &weight);
+        text = weights_take(text, &weight);
         PT_CHECK_COMMON(text, PT_CONFIG,
                         "%s: number %d must be above 0, with at most %d digits before "
                         "and after the point, such as 0.7,0.3 or 7,3",
                         cited, found + 1, DIGITS);
-        divisor = common_divisor(divisor, weight);
+        divisor = weights_common_divisor(divisor, weight);
         sum += weight;
         if (found < count && out)
             out[found] = weight;

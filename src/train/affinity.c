@@ -7,7 +7,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-static void warn_of_oversubscription(const pt_trainer_t *t)
+static void affinity_warn_of_oversubscription(const pt_trainer_t *t)
 {
     cpu_set_t mine;
     int ranks = pt_engine_ranks_on_host(t->machine.engine),
@@ -47,7 +47,7 @@ bool pt_train_choose_cpus(const cpu_set_t *allowed, int ranks, int rank, int thr
 
 /* All threads of the process: libraries have begun some of theirs. One that ends meanwhile, or may not be
  * bound, is no harm. */
-static void bind_threads(const cpu_set_t *cpus)
+static void affinity_bind_threads(const cpu_set_t *cpus)
 {
     DIR *tasks = opendir("/proc/self/task");
     struct dirent *entry;
@@ -64,10 +64,10 @@ static void bind_threads(const cpu_set_t *cpus)
 void pt_train_settle_threads(const pt_trainer_t *t)
 {
     cpu_set_t allowed, mine;
-    warn_of_oversubscription(t);
+    affinity_warn_of_oversubscription(t);
     if (t->config->run.bind && sched_getaffinity(0, sizeof allowed, &allowed) == 0 &&
         pt_train_choose_cpus(&allowed, pt_engine_ranks_on_host(t->machine.engine),
                              pt_engine_rank_on_host(t->machine.engine),
                              t->machine.device->threads, &mine))
-        bind_threads(&mine);
+        affinity_bind_threads(&mine);
 }

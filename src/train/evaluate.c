@@ -17,7 +17,7 @@ typedef struct evaluation {
     double next_sec; /* when it is asked next */
 } evaluation_t;
 
-static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t round)
+static pt_status_t evaluate_read(pt_trainer_t *t, evaluation_t *e, int64_t round)
 {
     int64_t first =
         (round * t->loading.replicas + t->loading.replica) * t->loading.micro_batch;
@@ -31,8 +31,8 @@ static pt_status_t evaluation_read(pt_trainer_t *t, evaluation_t *e, int64_t rou
     return PT_OK;
 }
 
-static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_t mine,
-                                    bool *stopped)
+static pt_status_t evaluate_agree(pt_trainer_t *t, evaluation_t *e, pt_status_t mine,
+                                  bool *stopped)
 {
     int64_t stops = 0;
     if (e->want_stop && pt_clock_sec() >= e->next_sec) {
@@ -44,7 +44,7 @@ static pt_status_t evaluation_agree(pt_trainer_t *t, evaluation_t *e, pt_status_
     return PT_OK;
 }
 
-static pt_status_t evaluation_forward(pt_trainer_t *t)
+static pt_status_t evaluate_forward(pt_trainer_t *t)
 {
     pt_batch_view_t batch = pt_loader_view(t->loader, 0);
     PT_TRY(pt_model_evaluate(t->session.model, &batch, t->session.stream));
@@ -52,26 +52,26 @@ static pt_status_t evaluation_forward(pt_trainer_t *t)
 }
 
 /* No rank begins a forward pass, where others may wait for it, unless all have read what it takes. */
-static pt_status_t evaluation_run(pt_trainer_t *t, evaluation_t *e, bool *stopped)
+static pt_status_t evaluate_run(pt_trainer_t *t, evaluation_t *e, bool *stopped)
 {
     for (int64_t round = 0; round < e->rounds; round++) {
-        pt_status_t status = evaluation_read(t, e, round);
-        PT_TRY(evaluation_agree(t, e, status, stopped));
+        pt_status_t status = evaluate_read(t, e, round);
+        PT_TRY(evaluate_agree(t, e, status, stopped));
         if (*stopped)
             return PT_OK;
-        PT_TRY(evaluation_forward(t));
+        PT_TRY(evaluate_forward(t));
     }
     return PT_OK;
 }
 
-static const pt_corpus_t *corpus_of(const pt_trainer_t *t, int which)
+static const pt_corpus_t *evaluate_corpus_of(const pt_trainer_t *t, int which)
 {
     return which == 0 ? t->corpus : t->validation[which - 1].corpus;
 }
 
 bool pt_train_can_evaluate(const pt_trainer_t *t, int which)
 {
-    return pt_corpus_samples(corpus_of(t, which), PT_SPLIT_VALIDATION) > 0;
+    return pt_corpus_samples(evaluate_corpus_of(t, which), PT_SPLIT_VALIDATION) > 0;
 }
 
 pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
@@ -85,7 +85,7 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
     int64_t wanted = t->config->run.eval_sequences;
     int64_t per_round = t->loading.micro_batch * t->loading.replicas;
     PT_REQUIRE(which >= 0 && which <= t->validations);
-    e.corpus = corpus_of(t, which);
+    e.corpus = evaluate_corpus_of(t, which);
     e.sequences = pt_corpus_samples(e.corpus, PT_SPLIT_VALIDATION);
     *stopped = false;
     *loss = NAN;
@@ -96,7 +96,7 @@ pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_s
         return PT_OK;
     t->where.phase = PT_PHASE_EVALUATE;
     PT_TRY(pt_model_clear_loss(t->session.model, t->session.stream));
-    PT_TRY(evaluation_run(t, &e, stopped));
+    PT_TRY(evaluate_run(t, &e, stopped));
     if (*stopped)
         return PT_OK;
     PT_TRY(pt_session_fetch(

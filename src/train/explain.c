@@ -7,19 +7,19 @@
 /* Flat values of a bucket: pt_bucket_grads or pt_bucket_weights. */
 typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
 
-static pt_status_t clear(pt_trainer_t *t)
+static pt_status_t explain_clear(pt_trainer_t *t)
 {
     return pt_op_fill(t->session.device, t->session.stream,
                       &(pt_op_fill_t){.x = t->norm_sum});
 }
 
-static pt_status_t add(pt_trainer_t *t, pt_tensor_t x)
+static pt_status_t explain_add(pt_trainer_t *t, pt_tensor_t x)
 {
     pt_op_sum_t sum = {.x = x, .accumulator = t->norm_sum};
     return pt_op_sum(t->session.device, t->session.stream, &sum);
 }
 
-static pt_status_t is_finite(pt_trainer_t *t, bool *finite)
+static pt_status_t explain_is_finite(pt_trainer_t *t, bool *finite)
 {
     pt_sum_t sum = {.nan = 0};
     PT_TRY(pt_session_fetch(&t->session, &t->norm_sum, 1, &sum));
@@ -27,32 +27,32 @@ static pt_status_t is_finite(pt_trainer_t *t, bool *finite)
     return PT_OK;
 }
 
-static pt_status_t are_all_finite(pt_trainer_t *t, flat_fn flat, bool *finite)
+static pt_status_t explain_are_all_finite(pt_trainer_t *t, flat_fn flat, bool *finite)
 {
-    PT_TRY(clear(t));
+    PT_TRY(explain_clear(t));
     for (int b = 0; b < pt_units_buckets(t->session.units); b++)
-        PT_TRY(add(t, flat(t->session.units, b)));
-    return is_finite(t, finite);
+        PT_TRY(explain_add(t, flat(t->session.units, b)));
+    return explain_is_finite(t, finite);
 }
 
 /* First parameter in table order whose values are not finite on this rank, -1 if none. */
-static pt_status_t find(pt_trainer_t *t, flat_fn flat, int *param)
+static pt_status_t explain_find(pt_trainer_t *t, flat_fn flat, int *param)
 {
     bool finite;
     *param = -1;
     /* As a rule nothing is to be found: one wait says so. */
-    PT_TRY(are_all_finite(t, flat, &finite));
+    PT_TRY(explain_are_all_finite(t, flat, &finite));
     for (int p = 0; p < t->session.table.count && !finite && *param < 0; p++) {
         int bucket = pt_units_bucket_of(t->session.units, p);
         pt_tensor_t local = pt_units_local_shape(t->session.units, p);
         bool fine = true;
         if (bucket < 0)
             continue;
-        PT_TRY(clear(t));
-        PT_TRY(add(t, pt_tensor_slice(flat(t->session.units, bucket), 0,
-                                      pt_units_offset(t->session.units, p),
-                                      pt_tensor_count(&local))));
-        PT_TRY(is_finite(t, &fine));
+        PT_TRY(explain_clear(t));
+        PT_TRY(explain_add(t, pt_tensor_slice(flat(t->session.units, bucket), 0,
+                                              pt_units_offset(t->session.units, p),
+                                              pt_tensor_count(&local))));
+        PT_TRY(explain_is_finite(t, &fine));
         if (!fine)
             *param = p;
     }
@@ -60,10 +60,11 @@ static pt_status_t find(pt_trainer_t *t, flat_fn flat, int *param)
 }
 
 /* The first of all ranks' by name, NULL if none: an injected or local fault shows on one only. */
-static pt_status_t find_everywhere(pt_trainer_t *t, flat_fn flat, const char **name)
+static pt_status_t explain_find_everywhere(pt_trainer_t *t, flat_fn flat,
+                                           const char **name)
 {
     int param = -1;
-    pt_status_t status = find(t, flat, &param);
+    pt_status_t status = explain_find(t, flat, &param);
     int64_t first = param >= 0 ? -(int64_t)param : -INT64_MAX;
     PT_TRY(pt_comm_agree(t->session.mesh->world, status, false));
     PT_TRY(pt_comm_max_int64(t->session.mesh->world, &first, 1));
@@ -72,7 +73,7 @@ static pt_status_t find_everywhere(pt_trainer_t *t, flat_fn flat, const char **n
 }
 
 /* What could be tried, by precision: with fp16 the loss scale has been through all it may. */
-static const char *advice(const pt_trainer_t *t, char *buffer, size_t size)
+static const char *explain_advice(const pt_trainer_t *t, char *buffer, size_t size)
 {
     if (t->session.arch.dtype != PT_F16)
         return "Lower train.lr, lengthen train.warmup, or look at the data of this "
@@ -91,19 +92,19 @@ pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, const pt_step_result_t *
 {
     char buffer[192];
     const char *name = NULL;
-    PT_TRY(find_everywhere(t, pt_bucket_grads, &name));
+    PT_TRY(explain_find_everywhere(t, pt_bucket_grads, &name));
     return PT_FAIL_COMMON(
         PT_NUMERIC,
         "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
         "%s. The weights are those before this step. %s",
         (long long)t->step + 1, step->loss, step->grad_norm, name ? name : "none",
-        advice(t, buffer, sizeof buffer));
+        explain_advice(t, buffer, sizeof buffer));
 }
 
 pt_status_t pt_train_check_weights(pt_trainer_t *t)
 {
     const char *name = NULL;
-    PT_TRY(find_everywhere(t, pt_bucket_weights, &name));
+    PT_TRY(explain_find_everywhere(t, pt_bucket_weights, &name));
     PT_CHECK_COMMON(
         name == NULL, PT_NUMERIC,
         "after step %lld the weights are not finite, first %s: nothing is "

@@ -11,7 +11,7 @@
 static const double beat_sec = 30, changed_sec = 2;
 
 /* What a step does, forward and backward and so on, is one thing here. */
-static int shown(pt_phase_t phase)
+static int heartbeat_shown(pt_phase_t phase)
 {
     switch (phase) {
     case PT_PHASE_SETUP:
@@ -40,7 +40,7 @@ pt_run_status_t run_status(const run_t *run)
 }
 
 /* Should a signal end this process before the loop. */
-static void leave_last_words(const run_t *run)
+static void heartbeat_leave_last_words(const run_t *run)
 {
     char path[PT_CONFIG_TEXT + 16], text[PT_STATUS_BYTES];
     pt_run_status_t what = run_status(run);
@@ -54,16 +54,16 @@ static void leave_last_words(const run_t *run)
         pt_stop_set_last_words(path, text);
 }
 
-static void beat_now(run_t *run, double now)
+static void heartbeat_beat_now(run_t *run, double now)
 {
     pt_run_status_t what = run_status(run);
     what.is_running = true;
     run->beat_sec = now;
-    run->beat_phase = shown(pt_log_where()->phase);
+    run->beat_phase = heartbeat_shown(pt_log_where()->phase);
     if (!run_is_owner(run))
         return;
     if (!run->in_loop)
-        leave_last_words(run);
+        heartbeat_leave_last_words(run);
     if (pt_status_write(run->config->run.dir, &what))
         return;
     if (!run->beat_warned)
@@ -80,7 +80,7 @@ void run_beat(void *self)
     double now = pt_clock_sec();
     if (!run->opened || run->dir == NULL)
         return;
-    bool changed = shown(pt_log_where()->phase) != run->beat_phase;
+    bool changed = heartbeat_shown(pt_log_where()->phase) != run->beat_phase;
     if (run->beat_sec == 0 || now - run->beat_sec >= (changed ? changed_sec : beat_sec))
-        beat_now(run, now);
+        heartbeat_beat_now(run, now);
 }

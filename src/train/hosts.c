@@ -42,7 +42,7 @@ done:
 }
 
 /* "RANK HOST" of the lines of `hosts`, with the process behind. */
-static pt_status_t write_map(run_t *run, const int64_t *pids, int ranks)
+static pt_status_t hosts_write_map(run_t *run, const int64_t *pids, int ranks)
 {
     const char *line = run->trainer.hosts;
     size_t size = strlen(line) + 24 * (size_t)ranks + 1;
@@ -67,7 +67,7 @@ pt_status_t run_write_hosts(run_t *run)
     pt_status_t status = PT_NEW("process numbers", run->root ? ranks : 1, &all);
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
     PT_TRY_GOTO(done, pt_comm_gather_bytes(world, 0, &mine, sizeof mine, all));
-    status = run->root ? write_map(run, all, ranks) : PT_OK;
+    status = run->root ? hosts_write_map(run, all, ranks) : PT_OK;
     PT_TRY_GOTO(done, pt_comm_agree(world, status, false));
 done:
     pt_free(all);

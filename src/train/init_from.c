@@ -13,8 +13,9 @@ typedef struct source {
 } source_t;
 
 /* Master weights have the type of the file, whatever computes, unless one of the two is fp64. */
-static void tell_of_conversion(const pt_trainer_t *t,
-                               const pt_checkpoint_reader_t *reader, const char *path)
+static void init_tell_of_conversion(const pt_trainer_t *t,
+                                    const pt_checkpoint_reader_t *reader,
+                                    const char *path)
 {
     int first = pt_checkpoint_find_tensor(reader, "model",
                                           t->session.table.params[0].part[0].name);
@@ -26,7 +27,7 @@ static void tell_of_conversion(const pt_trainer_t *t,
                     path, pt_dtype_name(theirs), pt_dtype_name(ours));
 }
 
-static pt_status_t take_file(const char *path, void *self)
+static pt_status_t init_take_file(const char *path, void *self)
 {
     const source_t *source = self;
     pt_trainer_t *t = source->trainer;
@@ -40,7 +41,7 @@ static pt_status_t take_file(const char *path, void *self)
                 pt_config_check_model(t->config, pt_checkpoint_config(reader), path));
     pt_checkpoint_allow_rounding(reader);
     PT_TRY_GOTO(close, pt_state_load(&t->state, reader, path, PT_STATE_WEIGHT + 1));
-    tell_of_conversion(t, reader, path);
+    init_tell_of_conversion(t, reader, path);
     source->out->step = pt_checkpoint_header(reader)->step;
     snprintf(source->out->path, sizeof source->out->path, "%s", path);
 close:
@@ -49,7 +50,7 @@ close:
 }
 
 /* The newest file of a run directory, or of the checkpoints folder in it. */
-static pt_status_t take_newest(source_t *source, const char *directory)
+static pt_status_t init_take_newest(source_t *source, const char *directory)
 {
     static const char advice[] = "name another run directory or a file";
     pt_comm_t *world = source->trainer->session.mesh->world;
@@ -57,10 +58,10 @@ static pt_status_t take_newest(source_t *source, const char *directory)
     pt_checkpoint_entry_t found;
 
     (void)pt_checkpoint_directory(directory, inner, sizeof inner);
-    PT_TRY(pt_checkpoint_newest(world, inner, advice, take_file, source, &found));
+    PT_TRY(pt_checkpoint_newest(world, inner, advice, init_take_file, source, &found));
     if (!found.path[0])
-        PT_TRY(
-            pt_checkpoint_newest(world, directory, advice, take_file, source, &found));
+        PT_TRY(pt_checkpoint_newest(world, directory, advice, init_take_file, source,
+                                    &found));
     pt_config_origin(source->trainer->config, PT_OPTION_train_init_from, option,
                      sizeof option);
     PT_CHECK_COMMON(found.path[0], PT_CONFIG,
@@ -71,7 +72,7 @@ static pt_status_t take_newest(source_t *source, const char *directory)
 }
 
 /* What rank 0 finds under the name; 0: a file, or what opening it will complain of. */
-static int kind_of(const char *path)
+static int init_kind_of(const char *path)
 {
     struct stat info;
 
@@ -91,10 +92,10 @@ pt_status_t pt_train_init_from(pt_trainer_t *t, pt_initial_t *out)
     if (!path[0])
         return PT_OK;
     if (pt_comm_rank(t->session.mesh->world) == 0)
-        kind = kind_of(path);
+        kind = init_kind_of(path);
     PT_TRY(pt_comm_broadcast_bytes(t->session.mesh->world, 0, &kind, sizeof kind));
     pt_config_origin(t->config, PT_OPTION_train_init_from, option, sizeof option);
     PT_CHECK_COMMON(kind >= 0, PT_CONFIG, "%s: no file or directory %s", option, path);
-    PT_TRY(kind == 1 ? take_newest(&source, path) : take_file(path, &source));
+    PT_TRY(kind == 1 ? init_take_newest(&source, path) : init_take_file(path, &source));
     return pt_state_digest(&t->state, &out->digest);
 }

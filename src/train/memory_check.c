@@ -11,7 +11,7 @@ typedef struct need {
     int64_t all;
 } need_t;
 
-static need_t count(const pt_trainer_t *t)
+static need_t memory_count(const pt_trainer_t *t)
 {
     need_t n = {0};
     int64_t *const sums[PT_CLASS_COUNT] = {
@@ -28,8 +28,9 @@ static need_t count(const pt_trainer_t *t)
 }
 
 /* What does not fit into this rank's share, and what would. */
-static const char *advise(const pt_trainer_t *t, const need_t *n,
-                          const pt_memory_share_t *share, char *buffer, size_t size)
+static const char *memory_advise(const pt_trainer_t *t, const need_t *n,
+                                 const pt_memory_share_t *share, char *buffer,
+                                 size_t size)
 {
     int64_t model = pt_bytes_add(n->state, n->moved),
             micro_batch = t->config->train.micro_batch;
@@ -67,7 +68,7 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *t)
 {
     char wanted[32], state[32], batch[32], advice[384];
     pt_memory_share_t share;
-    need_t n = count(t);
+    need_t n = memory_count(t);
     if (t->session.device->dry ||
         pt_host_memory_fits(n.all, pt_engine_ranks_on_host(t->session.engine),
                             t->session.device->threads, &share))
@@ -77,5 +78,5 @@ pt_status_t pt_train_check_memory(const pt_trainer_t *t)
                    pt_text_bytes(n.all, wanted, sizeof wanted),
                    pt_text_bytes(n.state, state, sizeof state),
                    pt_text_bytes(n.micro, batch, sizeof batch), share.reason,
-                   advise(t, &n, &share, advice, sizeof advice));
+                   memory_advise(t, &n, &share, advice, sizeof advice));
 }

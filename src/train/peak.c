@@ -4,7 +4,7 @@
 
 /* Best of a few products of the probe matrices; a rank that shares its core still meets it alone
  * once in a while. */
-static pt_status_t probe(pt_trainer_t *t, double *flops)
+static pt_status_t peak_probe(pt_trainer_t *t, double *flops)
 {
     int64_t n = t->probe[0].shape[0];
     pt_op_gemm_t gemm = {.a = t->probe[0], .b = t->probe[1], .c = t->probe[2]};
@@ -26,7 +26,7 @@ static pt_status_t probe(pt_trainer_t *t, double *flops)
 pt_status_t pt_train_measure_peak(pt_trainer_t *t, double *flops)
 {
     double mine = 0;
-    pt_status_t status = probe(t, &mine);
+    pt_status_t status = peak_probe(t, &mine);
     int64_t sum = (int64_t)mine;
     PT_TRY(pt_comm_exchange(t->session.mesh->world, NULL, 0, &sum, 1, status));
     *flops = (double)sum;

@@ -15,7 +15,7 @@ const char *published_path(const run_t *run, char *buffer, size_t size)
 
 /* Of the record, or of what else tells of one: a directory of an older version has none, a full disk may have had
  * no room for it. */
-static int64_t newest_known(const run_t *run, const char *path)
+static int64_t published_newest_known(const run_t *run, const char *path)
 {
     int64_t recorded = pt_published_read(path);
     int64_t told = pt_status_checkpoint_step(run->config->run.dir);
@@ -31,7 +31,7 @@ pt_status_t published_check(const run_t *run)
     char path[PT_CONFIG_TEXT + 16];
     const char *dir = run->config->run.dir;
     int64_t found = run->found_step;
-    int64_t known = newest_known(run, published_path(run, path, sizeof path));
+    int64_t known = published_newest_known(run, published_path(run, path, sizeof path));
     if (found >= known || pt_config_start(run->config) != PT_START_NEWEST)
         return PT_OK;
     PT_CHECK(

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static double flops_per_token(const run_t *run)
+static double report_flops_per_token(const run_t *run)
 {
     return pt_arch_flops_per_token(&run->trainer.session.arch,
                                    run->config->train.sequence);
@@ -16,8 +16,9 @@ static double flops_per_token(const run_t *run)
 
 double report_mfu(const run_t *run, double tokens_per_sec)
 {
-    return run->peak_flops > 0 ? tokens_per_sec * flops_per_token(run) / run->peak_flops
-                               : 0;
+    return run->peak_flops > 0
+               ? tokens_per_sec * report_flops_per_token(run) / run->peak_flops
+               : 0;
 }
 
 /* ---- header ----------------------------------------------------------------------------------------- */
@@ -164,7 +165,7 @@ static void report_progress(const run_t *run, const pt_step_result_t *s,
 }
 
 /* What went wrong before stays on record. */
-static void add_metrics(run_t *run, json_t *line)
+static void report_add_metrics(run_t *run, json_t *line)
 {
     char prefix[128];
     pt_error_t record = *pt_error_last();
@@ -202,7 +203,7 @@ void report_step(run_t *run, const pt_step_result_t *s)
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped", json_boolean(s->skipped));
     }
-    add_metrics(run, line);
+    report_add_metrics(run, line);
     bool last = step == run->config->train.steps || s->stop;
     if (last || step % run->config->run.log_every == 0)
         report_progress(run, s, tokens_per_sec);
@@ -221,7 +222,7 @@ json_t *report_validation(const run_t *run)
 }
 
 /* "validation loss 2.3456, of wiki 2.1234, of code 1.2345" */
-static void print_losses(const run_t *run)
+static void report_print_losses(const run_t *run)
 {
     const char *separator = "";
     printf("validation loss");
@@ -249,12 +250,12 @@ void report_evaluation(run_t *run, bool stopped)
     if (stopped) {
         printf("validation given up: asked to stop, or short of time\n");
     } else {
-        print_losses(run);
+        report_print_losses(run);
         json_t *line = json_pack(
             "{s:I, s:o, s:o, s:s}", "step", (json_int_t)run->trainer.step,
             "validation_loss", report_number(run->validation_loss[0]), "validation",
             report_validation(run), "time", pt_clock_iso(time, sizeof time));
-        add_metrics(run, line);
+        report_add_metrics(run, line);
     }
     fflush(stdout);
 }
@@ -297,7 +298,7 @@ void report_summary(run_t *run, pt_status_t outcome)
     if (rate > 0) {
         printf("tokens/sec/gpu: %.2f\n", rate / ranks);
         printf("throughput per GPU (TFLOP/s/GPU): %.6f\n",
-               rate * flops_per_token(run) / ranks * 1e-12);
+               rate * report_flops_per_token(run) / ranks * 1e-12);
     }
     report_shares(run);
     printf("final loss %.6f, digest %016" PRIx64 ", %s: %s\n", run->loss, run->digest,

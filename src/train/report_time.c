@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static int longer_first(const void *a, const void *b)
+static int report_longer_first(const void *a, const void *b)
 {
     const report_share_t *x = a, *y = b;
     return (x->sec < y->sec) - (x->sec > y->sec);
@@ -23,6 +23,6 @@ int report_time(const run_t *run, report_share_t out[REPORT_SHARES])
     out[count++] = (report_share_t){"data", run->data_sec};
     out[count++] = (report_share_t){"communication", run->comm_sec};
     out[count++] = (report_share_t){"other", other};
-    qsort(out, (size_t)count, sizeof *out, longer_first);
+    qsort(out, (size_t)count, sizeof *out, report_longer_first);
     return count;
 }

@@ -9,15 +9,15 @@ typedef struct loading {
 } loading_t;
 
 /* A file that belongs to another configuration is not damaged: CONFIG. */
-static pt_status_t load(const char *path, void *self)
+static pt_status_t resume_load(const char *path, void *self)
 {
     const loading_t *loading = self;
     return pt_train_load(loading->trainer, path, loading->loss);
 }
 
 /* The next start would go on from a later file, and so undo this run. */
-static pt_status_t check_newest(const pt_trainer_t *t,
-                                const pt_checkpoint_entry_t *newest)
+static pt_status_t resume_check_newest(const pt_trainer_t *t,
+                                       const pt_checkpoint_entry_t *newest)
 {
     PT_CHECK_COMMON(
         newest->path[0] == '\0' || newest->step <= t->step, PT_CONFIG,
@@ -43,9 +43,9 @@ pt_status_t pt_train_resume(pt_trainer_t *t, const char *directory, pt_resumed_t
     PT_TRY(pt_checkpoint_newest(t->session.mesh->world, directory,
                                 "repair or remove them, or start afresh with "
                                 "checkpoint.resume=none and another run.dir",
-                                newest ? load : NULL, &loading, &found));
+                                newest ? resume_load : NULL, &loading, &found));
     if (!newest)
-        return check_newest(t, &found);
+        return resume_check_newest(t, &found);
     snprintf(out->path, sizeof out->path, "%s", found.path);
     return PT_OK;
 }

@@ -40,7 +40,7 @@ typedef struct view {
     pt_comm_t *alone;
 } view_t;
 
-static pt_status_t look_at(const char *path, void *self)
+static pt_status_t resume_look_at(const char *path, void *self)
 {
     const view_t *view = self;
     pt_checkpoint_reader_t *reader = NULL;
@@ -53,16 +53,16 @@ static pt_status_t look_at(const char *path, void *self)
 }
 
 /* The first that can be read, in the order of a resume; whoever loads warns of the others. */
-static pt_status_t look_at_newest(view_t *view)
+static pt_status_t resume_look_at_newest(view_t *view)
 {
     char directory[PT_CONFIG_TEXT + 16];
     pt_checkpoint_entry_t found;
     (void)pt_checkpoint_directory(view->trainer->config->run.dir, directory,
                                   sizeof directory);
-    return pt_checkpoint_newest(NULL, directory, NULL, look_at, view, &found);
+    return pt_checkpoint_newest(NULL, directory, NULL, resume_look_at, view, &found);
 }
 
-static pt_status_t look(const pt_trainer_t *t)
+static pt_status_t resume_look(const pt_trainer_t *t)
 {
     const char *resume = t->config->checkpoint.resume;
     pt_transport_t *transport = NULL;
@@ -75,7 +75,8 @@ static pt_status_t look(const pt_trainer_t *t)
     PT_TRY(pt_transport_open_serial(&transport));
     PT_TRY_GOTO(close, pt_engine_create(transport, &options, &engine));
     view_t view = {t, pt_engine_world(engine)};
-    status = start == PT_START_NEWEST ? look_at_newest(&view) : look_at(resume, &view);
+    status = start == PT_START_NEWEST ? resume_look_at_newest(&view)
+                                      : resume_look_at(resume, &view);
     pt_engine_destroy(engine);
 close:
     pt_transport_close(transport);
@@ -85,7 +86,7 @@ close:
 pt_status_t pt_train_look_ahead(pt_trainer_t *t)
 {
     pt_comm_t *world = t->session.mesh->world;
-    pt_status_t status = pt_comm_rank(world) == 0 ? look(t) : PT_OK;
+    pt_status_t status = pt_comm_rank(world) == 0 ? resume_look(t) : PT_OK;
     if (status == PT_IO || status == PT_DAMAGED) {
         pt_error_clear(); /* whoever loads says so */
         status = PT_OK;

@@ -16,7 +16,7 @@
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
 /* Masks are the same each time: it is said once. */
-static void warn_of_no_validation(const run_t *run, int which)
+static void run_warn_of_no_validation(const run_t *run, int which)
 {
     if (run->evaluated || !pt_train_can_evaluate(&run->trainer, which))
         return;
@@ -28,7 +28,7 @@ static void warn_of_no_validation(const run_t *run, int which)
         which == 0 ? "data.mask" : "data.validation_mask");
 }
 
-static pt_status_t evaluate(run_t *run, bool *stopped)
+static pt_status_t run_evaluate(run_t *run, bool *stopped)
 {
     pt_trainer_t *t = &run->trainer;
     bool any = false;
@@ -39,7 +39,7 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
         PT_TRY(pt_train_evaluate(t, i, stop_is_wanted, run, loss, stopped));
         any = any || pt_train_can_evaluate(t, i);
         if (isnan(*loss) && !*stopped)
-            warn_of_no_validation(run, i);
+            run_warn_of_no_validation(run, i);
     }
     run->evaluated = run->evaluated || !*stopped;
     if (*stopped || any)
@@ -47,7 +47,7 @@ static pt_status_t evaluate(run_t *run, bool *stopped)
     return PT_OK;
 }
 
-static pt_status_t after_step(run_t *run, bool save, bool *stop)
+static pt_status_t run_after_step(run_t *run, bool save, bool *stop)
 {
     const pt_config_t *c = run->config;
     int64_t step = run->trainer.step;
@@ -55,13 +55,13 @@ static pt_status_t after_step(run_t *run, bool save, bool *stop)
     if (is_due(c->run.replica_check_every, step))
         PT_TRY(pt_state_check_replicas(&run->trainer.state, step));
     if (is_due(c->run.eval_every, step) && !*stop && step < c->train.steps)
-        PT_TRY(save_if_failed(run, evaluate(run, &stopped)));
+        PT_TRY(save_if_failed(run, run_evaluate(run, &stopped)));
     *stop |= stopped || step == c->run.stop_step;
     return *stop ? PT_OK : save_if_due(run, save);
 }
 
-static void keep_time(run_t *run, const pt_step_result_t *step,
-                      const double op_sec[PT_OP_COUNT])
+static void run_keep_time(run_t *run, const pt_step_result_t *step,
+                          const double op_sec[PT_OP_COUNT])
 {
     if (isfinite(step->loss)) /* fp16 may have skipped it */
         run->loss = step->loss;
@@ -80,7 +80,7 @@ static void keep_time(run_t *run, const pt_step_result_t *step,
 }
 
 /* Such a step is legal, and looks like a very good one. */
-static void warn_of_no_labels(run_t *run, const pt_step_result_t *step)
+static void run_warn_of_no_labels(run_t *run, const pt_step_result_t *step)
 {
     if (step->valid_tokens > 0 || run->warned)
         return;
@@ -93,7 +93,7 @@ static void warn_of_no_labels(run_t *run, const pt_step_result_t *step)
 }
 
 /* Another run that took the directory over ends this one. What cannot be known now the save will ask again. */
-static pt_status_t check_owner(run_t *run)
+static pt_status_t run_check_owner(run_t *run)
 {
     pt_status_t ours = PT_OK;
     if (run->root && !run_is_owner(run))
@@ -116,7 +116,7 @@ static pt_step_request_t run_request(void *self)
 }
 
 /* A step that was done is reported, also when the next one cannot be. */
-static pt_status_t take_step(run_t *run, pt_step_result_t *step)
+static pt_status_t run_take_step(run_t *run, pt_step_result_t *step)
 {
     int64_t before[PT_AXIS_WORLD + 1];
     double op_sec[PT_OP_COUNT];
@@ -134,8 +134,8 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
     report_axis_bytes(traffic, run->step_bytes);
     for (int axis = 0; axis <= PT_AXIS_WORLD; axis++)
         run->step_bytes[axis] -= before[axis];
-    keep_time(run, step, op_sec);
-    warn_of_no_labels(run, step);
+    run_keep_time(run, step, op_sec);
+    run_warn_of_no_labels(run, step);
     report_step(run, step);
     straggler_note(&run->straggler, step);
     pt_watch_be_patient(false); /* the first step connects ranks and touches memory */
@@ -144,7 +144,7 @@ static pt_status_t take_step(run_t *run, pt_step_result_t *step)
 }
 
 /* Returns OK when train.steps are done, STOPPED after a durable checkpoint. */
-static pt_status_t loop(run_t *run)
+static pt_status_t run_loop(run_t *run)
 {
     pt_trainer_t *t = &run->trainer;
     bool stop = run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
@@ -157,11 +157,11 @@ static pt_status_t loop(run_t *run)
     run->save_clock = pt_clock_sec();
     while (t->step < run->config->train.steps && !stop) {
         pt_step_result_t step;
-        PT_TRY(save_if_failed(run, take_step(run, &step)));
+        PT_TRY(save_if_failed(run, run_take_step(run, &step)));
         stop = step.stop;
-        PT_TRY(after_step(run, step.save, &stop));
+        PT_TRY(run_after_step(run, step.save, &stop));
     }
-    PT_TRY(check_owner(run));
+    PT_TRY(run_check_owner(run));
     run->wants[STOP_STOP_STEP] =
         run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
     if (t->step < run->config->train.steps)
@@ -171,13 +171,13 @@ static pt_status_t loop(run_t *run)
     if (t->step < run->config->train.steps)
         return PT_STOPPED;
     bool stopped = false;
-    return evaluate(run, &stopped);
+    return run_evaluate(run, &stopped);
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------ */
 
 /* Of an earlier run: one that is killed now must not seem to have ended like that one. */
-static pt_status_t remove_old(const run_t *run, const char *name)
+static pt_status_t run_remove_old(const run_t *run, const char *name)
 {
     char path[PT_CONFIG_TEXT + 16];
     snprintf(path, sizeof path, "%s/%s", run->config->run.dir, name);
@@ -186,7 +186,7 @@ static pt_status_t remove_old(const run_t *run, const char *name)
     return PT_OK;
 }
 
-static pt_status_t find_newest(run_t *run)
+static pt_status_t run_find_newest(run_t *run)
 {
     pt_checkpoint_entry_t newest;
     PT_TRY(pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL, NULL, NULL,
@@ -201,21 +201,21 @@ static pt_status_t find_newest(run_t *run)
     return PT_OK;
 }
 
-static pt_status_t open_directory(run_t *run)
+static pt_status_t run_open_directory(run_t *run)
 {
     PT_TRY(pt_rundir_open(run->config->run.dir, &run->dir));
-    PT_TRY(find_newest(run));
+    PT_TRY(run_find_newest(run));
     PT_TRY(published_check(run));
     PT_TRY(stop_check_trigger(run));
     PT_TRY(hang_remove_old(run));
-    return remove_old(run, "status.json");
+    return run_remove_old(run, "status.json");
 }
 
 /* Once it is known that this configuration goes on from what is there. */
-static pt_status_t open_records(run_t *run)
+static pt_status_t run_open_records(run_t *run)
 {
     char *ini = NULL;
-    PT_TRY(remove_old(run, "summary.json"));
+    PT_TRY(run_remove_old(run, "summary.json"));
     PT_TRY(published_begin(run));
     PT_TRY(pt_rundir_open_metrics(run->dir, run->trainer.step));
     PT_TRY(pt_config_to_ini(run->config, &ini));
@@ -224,7 +224,7 @@ static pt_status_t open_records(run_t *run)
     return status;
 }
 
-static pt_status_t make_losses(run_t *run)
+static pt_status_t run_make_losses(run_t *run)
 {
     int count = 1 + run->trainer.validations;
     PT_TRY(PT_NEW("validation losses", count, &run->validation_loss));
@@ -234,16 +234,16 @@ static pt_status_t make_losses(run_t *run)
 }
 
 /* Open MPI gives ranks a pseudo-terminal even when its own output is a file; it controls no process. */
-static bool is_terminal(void)
+static bool run_is_terminal(void)
 {
     return isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) >= 0;
 }
 
 /* Every rank knows what there is to go on from, should it be stopped before the loop. */
-static pt_status_t enter_directory(run_t *run)
+static pt_status_t run_enter_directory(run_t *run)
 {
     pt_comm_t *world = run->trainer.session.mesh->world;
-    pt_status_t status = run->root ? open_directory(run) : PT_OK;
+    pt_status_t status = run->root ? run_open_directory(run) : PT_OK;
     PT_TRY(pt_comm_agree(world, status, false));
     PT_TRY(pt_comm_max_int64(world, &run->found_step, 1));
     PT_TRY(pt_comm_max_int64(world, &run->intact_step, 1));
@@ -255,16 +255,16 @@ static pt_status_t enter_directory(run_t *run)
     return run_write_hosts(run);
 }
 
-static pt_status_t prepare(run_t *run, pt_transport_t *transport)
+static pt_status_t run_prepare(run_t *run, pt_transport_t *transport)
 {
     pt_trainer_t *t = &run->trainer;
     PT_TRY(pt_trainer_prepare(run->config, transport, t));
-    PT_TRY(pt_comm_agree(t->session.mesh->world, make_losses(run), false));
+    PT_TRY(pt_comm_agree(t->session.mesh->world, run_make_losses(run), false));
     run->root = pt_comm_rank(t->session.mesh->world) == 0;
-    run->terminal = run->root && is_terminal();
+    run->terminal = run->root && run_is_terminal();
     t->session.tick = run_beat;
     t->session.tick_self = run;
-    PT_TRY(enter_directory(run));
+    PT_TRY(run_enter_directory(run));
     (void)pt_fault("train.setup");
     PT_TRY(stop_before_loop(run));
     PT_TRY(pt_trainer_place(t));
@@ -272,7 +272,7 @@ static pt_status_t prepare(run_t *run, pt_transport_t *transport)
 }
 
 /* Weights of the newest checkpoint, or those to begin with. */
-static pt_status_t load(run_t *run)
+static pt_status_t run_load(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
@@ -286,15 +286,15 @@ static pt_status_t load(run_t *run)
     return pt_state_digest(&t->state, &run->digest);
 }
 
-static pt_status_t begin(run_t *run, pt_transport_t *transport)
+static pt_status_t run_begin(run_t *run, pt_transport_t *transport)
 {
     pt_trainer_t *t = &run->trainer;
-    PT_TRY(prepare(run, transport));
+    PT_TRY(run_prepare(run, transport));
     PT_TRY(pt_train_measure_peak(t, &run->peak_flops));
-    PT_TRY(load(run));
+    PT_TRY(run_load(run));
     if (run->root)
         save_time_load(run);
-    pt_status_t status = run->root ? open_records(run) : PT_OK;
+    pt_status_t status = run->root ? run_open_records(run) : PT_OK;
     PT_TRY(pt_comm_agree(t->session.mesh->world, status, false));
     report_header(run);
     PT_TRY(stop_before_loop(run));
@@ -303,7 +303,7 @@ static pt_status_t begin(run_t *run, pt_transport_t *transport)
     return PT_OK;
 }
 
-static void fill_result(run_t *run)
+static void run_fill_result(run_t *run)
 {
     pt_train_result_t *r = run->result;
     pt_trainer_t *t = &run->trainer;
@@ -328,24 +328,24 @@ bool run_is_owner(run_t *run)
 
 /* Is the directory this run's? Before it was opened, or after another run took over, another one
  * may be at work there. */
-static bool has_directory(run_t *run)
+static bool run_has_directory(run_t *run)
 {
     pt_error_t record = *pt_error_last();
     struct stat info;
     bool opened = run->dir != NULL;
     if (!opened && stat(run->config->run.dir, &info) == 0)
         opened = pt_rundir_open_at_once(run->config->run.dir, &run->dir) == PT_OK &&
-                 find_newest(run) == PT_OK;
+                 run_find_newest(run) == PT_OK;
     pt_error_set(&record);
     return opened && run_is_owner(run);
 }
 
 /* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
-static void write_status(run_t *run, pt_status_t status)
+static void run_write_status(run_t *run, pt_status_t status)
 {
     const pt_error_t *error = pt_error_last();
-    bool speaks =
-        pt_log_rank() == 0 ? has_directory(run) : run->opened && pt_error_is_fatal();
+    bool speaks = pt_log_rank() == 0 ? run_has_directory(run)
+                                     : run->opened && pt_error_is_fatal();
     if (!speaks)
         return;
     pt_run_status_t what = run_status(run); /* with what has_directory found */
@@ -367,15 +367,15 @@ pt_status_t pt_train_run(const pt_config_t *config, pt_transport_t *transport,
     run->start_sec = pt_clock_sec();
     run->start_wall = pt_clock_wall();
     hang_watch(run);
-    PT_TRY_GOTO(done, begin(run, transport));
-    status = loop(run);
-    fill_result(run);
+    PT_TRY_GOTO(done, run_begin(run, transport));
+    status = run_loop(run);
+    run_fill_result(run);
     if (run->root && (status == PT_OK || status == PT_STOPPED))
         report_summary(run, status);
 done:
     (void)pt_fault("train.finish");
     pt_stop_set_last_words("", ""); /* it has its own now */
-    write_status(run, status);
+    run_write_status(run, status);
     hang_end();
     pt_rundir_close(run->dir);
     pt_trainer_destroy(&run->trainer);

@@ -7,8 +7,8 @@
 
 /* ---- save ------------------------------------------------------------------------------------------ */
 
-static void fill_header(const pt_trainer_t *t, double loss,
-                        pt_checkpoint_header_t *header)
+static void save_fill_header(const pt_trainer_t *t, double loss,
+                             pt_checkpoint_header_t *header)
 {
     const int *size = t->session.mesh->shape.size;
     *header = (pt_checkpoint_header_t){
@@ -40,7 +40,7 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, const char *record,
     t->where.phase = PT_PHASE_SAVE;
     pt_status_t status = pt_config_to_ini(t->config, &ini);
     PT_TRY_GOTO(done, pt_comm_agree(t->session.mesh->world, status, false));
-    fill_header(t, loss, &header);
+    save_fill_header(t, loss, &header);
     pt_state_file_t file = {path, ini, t->hosts, record, t->config->checkpoint.verify};
     PT_TRY_GOTO(done, pt_state_save(&t->state, &file, &header));
     *digest = header.digest;
@@ -52,7 +52,7 @@ done:
 
 /* ---- load ------------------------------------------------------------------------------------------ */
 
-static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
+static pt_status_t save_take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
 {
     double fixed;
     PT_TRY(pt_config_loss_scale(t->config, &fixed));
@@ -64,7 +64,7 @@ static pt_status_t take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *hea
     return PT_OK;
 }
 
-static void tell_schedule(const pt_trainer_t *t, int64_t old)
+static void save_tell_schedule(const pt_trainer_t *t, int64_t old)
 {
     const pt_config_t *c = t->config;
     if (t->decay_steps != old)
@@ -83,14 +83,14 @@ static void tell_schedule(const pt_trainer_t *t, int64_t old)
                         : "");
 }
 
-static void take_header(pt_trainer_t *t, const pt_checkpoint_header_t *header,
-                        int64_t decay_steps)
+static void save_take_header(pt_trainer_t *t, const pt_checkpoint_header_t *header,
+                             int64_t decay_steps)
 {
     t->step = header->step;
     t->t = header->adam_t;
     t->tokens = header->tokens;
     t->decay_steps = decay_steps;
-    tell_schedule(t, header->decay_steps);
+    save_tell_schedule(t, header->decay_steps);
     t->next_step = -1;
 }
 
@@ -105,8 +105,8 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     PT_TRY_GOTO(done, pt_state_load(&t->state, reader, path, PT_STATE_KINDS));
     PT_TRY_GOTO(done,
                 pt_config_tell_changes(t->config, pt_checkpoint_config(reader), path));
-    take_header(t, pt_checkpoint_header(reader), decay_steps);
-    PT_TRY_GOTO(done, take_scale(t, pt_checkpoint_header(reader)));
+    save_take_header(t, pt_checkpoint_header(reader), decay_steps);
+    PT_TRY_GOTO(done, save_take_scale(t, pt_checkpoint_header(reader)));
     *loss = pt_checkpoint_header(reader)->loss;
 done:
     pt_watch_mark(NULL);

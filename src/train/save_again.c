@@ -36,7 +36,7 @@ typedef struct waiting {
     bool hopeless;
 } waiting_t;
 
-static waiting_t begin_waiting(const run_t *run)
+static waiting_t save_begin_waiting(const run_t *run)
 {
     double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
     waiting_t w = {.deadline = now + patience_sec, .heard = pt_stop_requested()};
@@ -46,7 +46,8 @@ static waiting_t begin_waiting(const run_t *run)
 }
 
 /* Until rank 0 has waited so long, or somebody gives up: *again false. Collective. */
-static pt_status_t wait_together(run_t *run, const waiting_t *w, double sec, bool *again)
+static pt_status_t save_wait_together(run_t *run, const waiting_t *w, double sec,
+                                      bool *again)
 {
     const struct timespec slice = {.tv_nsec = (long)(slice_sec * 1e9)};
     double until = pt_clock_sec() + sec;
@@ -66,10 +67,10 @@ static pt_status_t wait_together(run_t *run, const waiting_t *w, double sec, boo
 }
 
 /* A save has failed, and is on record. */
-static pt_status_t try_again(run_t *run)
+static pt_status_t save_try_again(run_t *run)
 {
     char left[32];
-    waiting_t w = begin_waiting(run);
+    waiting_t w = save_begin_waiting(run);
     double pause = first_pause_sec;
     for (int64_t failed = 1;; failed++) {
         bool again;
@@ -79,7 +80,7 @@ static pt_status_t try_again(run_t *run)
                         "a save that counts failed, it is tried again for up to %s: %s",
                         pt_text_duration(w.deadline - pt_clock_sec(), left, sizeof left),
                         pt_error_last()->text);
-        PT_TRY(wait_together(run, &w, pause, &again));
+        PT_TRY(save_wait_together(run, &w, pause, &again));
         if (!again)
             return PT_IO;
         pt_error_clear();
@@ -90,7 +91,7 @@ static pt_status_t try_again(run_t *run)
     }
 }
 
-static bool may_pass(pt_status_t status)
+static bool save_may_pass(pt_status_t status)
 {
     return status == PT_IO && !pt_error_is_fatal();
 }
@@ -98,15 +99,15 @@ static bool may_pass(pt_status_t status)
 pt_status_t save_last(run_t *run)
 {
     pt_status_t status = save_now(run);
-    return may_pass(status) ? try_again(run) : status;
+    return save_may_pass(status) ? save_try_again(run) : status;
 }
 
 pt_status_t save_or_give_up(run_t *run)
 {
     char newest[64] = "none was ever saved";
-    pt_status_t status = try_again(run);
+    pt_status_t status = save_try_again(run);
     int64_t step = run_status(run).checkpoint_step;
-    if (!may_pass(status))
+    if (!save_may_pass(status))
         return status;
     pt_error_t last = *pt_error_last();
     pt_error_clear();

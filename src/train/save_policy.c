@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-static const char *directory_of(const run_t *run, char *buffer, size_t size)
+static const char *save_directory_of(const run_t *run, char *buffer, size_t size)
 {
     return pt_checkpoint_directory(run->config->run.dir, buffer, size);
 }
@@ -28,33 +28,33 @@ pt_status_t tell_unsaved(const run_t *run, pt_status_t status)
 }
 
 /* The directory is ours, as it should be, and nothing in it will be replaced. Rank 0. */
-static pt_status_t make_way(run_t *run)
+static pt_status_t save_make_way(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
     int64_t step = run->trainer.step;
     PT_TRY(tell_unsaved(run, pt_rundir_check_owner(run->dir)));
     PT_TRY(pt_rundir_restore(run->dir));
     if (run->tried_step < step) /* what a save that failed after all left is ours */
-        PT_TRY(pt_checkpoint_set_aside(directory_of(run, directory, sizeof directory),
-                                       run->tried_step, step));
+        PT_TRY(pt_checkpoint_set_aside(
+            save_directory_of(run, directory, sizeof directory), run->tried_step, step));
     run->tried_step = step;
     return PT_OK;
 }
 
 /* Without a look at older files. */
-static pt_status_t publish(run_t *run)
+static pt_status_t save_publish(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
     char record[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
-    pt_status_t ready = run->root ? make_way(run) : PT_OK;
+    pt_status_t ready = run->root ? save_make_way(run) : PT_OK;
     PT_TRY(pt_comm_agree(t->session.mesh->world, ready, true)); /* whoever saves tells */
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;
     run_beat(run);
-    pt_checkpoint_path(directory_of(run, directory, sizeof directory), t->step, path,
-                       sizeof path);
+    pt_checkpoint_path(save_directory_of(run, directory, sizeof directory), t->step,
+                       path, sizeof path);
     PT_TRY(pt_train_save(t, path, published_path(run, record, sizeof record), run->loss,
                          &run->digest));
     run->saved_step = t->step;
@@ -77,16 +77,16 @@ pt_status_t save_now(run_t *run)
     int64_t step = run->trainer.step;
     if (run->saved_step == step)
         return PT_OK;
-    PT_TRY(publish(run));
+    PT_TRY(save_publish(run));
     if (run->root)
-        pt_checkpoint_retain(directory_of(run, directory, sizeof directory), step,
+        pt_checkpoint_retain(save_directory_of(run, directory, sizeof directory), step,
                              c->checkpoint.keep, c->checkpoint.keep_every);
     return PT_OK;
 }
 
 /* Is the state whole on all ranks, and worth a file? What only this rank knows of, a defect of the program, and
  * a user who wants out are no such failures. */
-static bool is_worth_saving(const run_t *run, pt_status_t status)
+static bool save_is_worth_saving(const run_t *run, pt_status_t status)
 {
     int64_t step = run->trainer.step;
     bool common = status == PT_CONFIG || status == PT_MEMORY || status == PT_IO ||
@@ -98,13 +98,13 @@ static bool is_worth_saving(const run_t *run, pt_status_t status)
 pt_status_t save_if_failed(run_t *run, pt_status_t status)
 {
     char prefix[64];
-    if (status == PT_OK || !is_worth_saving(run, status))
+    if (status == PT_OK || !save_is_worth_saving(run, status))
         return status;
     pt_error_print(); /* the cause first */
     pt_error_t cause = *pt_error_last();
     pt_error_clear();
     int64_t step = run->trainer.step;
-    if (publish(run) == PT_OK) {
+    if (save_publish(run) == PT_OK) {
         pt_log_root(PT_LOG_INFO,
                     "saved step %lld before the end: the next start goes on from it",
                     (long long)step);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static double state_bytes(const run_t *run)
+static double save_state_bytes(const run_t *run)
 {
     const pt_trainer_t *t = &run->trainer;
     double bytes = 0;
@@ -31,7 +31,7 @@ double save_time_reserve(const run_t *run, double limit_sec)
     double measured = save_time_longest(run);
     if (measured > 0)
         return margin * measured;
-    return fmin(margin * state_bytes(run) / slow_bytes_per_sec,
+    return fmin(margin * save_state_bytes(run) / slow_bytes_per_sec,
                 most_of_limit * limit_sec);
 }
 
@@ -42,7 +42,7 @@ void save_time_load(run_t *run)
     json_t *object = pt_json_read(path);
     const json_t *list = json_object_get(object, "save_sec");
     double bytes = json_number_value(json_object_get(object, "state_bytes"));
-    for (size_t i = 0; i < SAVES_KEPT && bytes == state_bytes(run); i++) {
+    for (size_t i = 0; i < SAVES_KEPT && bytes == save_state_bytes(run); i++) {
         double sec = json_number_value(json_array_get(list, i));
         run->save_secs[i] = isfinite(sec) && sec > 0 ? sec : 0;
     }
@@ -60,7 +60,7 @@ void save_time_add(run_t *run, double sec)
     for (int i = 0; i < SAVES_KEPT && run->save_secs[i] > 0; i++)
         json_array_append_new(list, json_real(run->save_secs[i]));
     json_t *object =
-        json_pack("{s:f, s:o}", "state_bytes", state_bytes(run), "save_sec", list);
+        json_pack("{s:f, s:o}", "state_bytes", save_state_bytes(run), "save_sec", list);
     if (pt_rundir_write_json(run->dir, "timing.json", object) != PT_OK)
         pt_error_warn_seldom("the next start does not know how long a save takes");
 }

@@ -10,7 +10,7 @@
 
 /* ---- what the executor calls --------------------------------------------------------------------- */
 
-static pt_batch_view_t batch_of(const pt_trainer_t *t, const pt_action_t *action)
+static pt_batch_view_t step_batch_of(const pt_trainer_t *t, const pt_action_t *action)
 {
     pt_batch_view_t batch = pt_loader_view(t->loader, action->micro_batch);
     batch.step = t->step;
@@ -20,8 +20,8 @@ static pt_batch_view_t batch_of(const pt_trainer_t *t, const pt_action_t *action
 }
 
 /* A user who asks twice wants out now, not at the end of the step. */
-static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
-                                pt_phase_t phase)
+static pt_status_t step_start_action(pt_trainer_t *t, const pt_action_t *action,
+                                     pt_phase_t phase)
 {
     t->where.phase = phase;
     t->where.micro_batch = action->micro_batch;
@@ -30,31 +30,31 @@ static pt_status_t start_action(pt_trainer_t *t, const pt_action_t *action,
     return pt_comm_progress(t->session.engine);
 }
 
-static pt_status_t forward(void *self, const pt_action_t *action)
+static pt_status_t step_forward(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
-    pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action, PT_PHASE_FORWARD));
+    pt_batch_view_t batch = step_batch_of(t, action);
+    PT_TRY(step_start_action(t, action, PT_PHASE_FORWARD));
     (void)pt_fault("train.forward");
     return pt_model_forward(t->session.model, action, &batch, NULL, t->session.stream);
 }
 
-static pt_status_t backward(void *self, const pt_action_t *action)
+static pt_status_t step_backward(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
-    pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action, PT_PHASE_BACKWARD));
+    pt_batch_view_t batch = step_batch_of(t, action);
+    PT_TRY(step_start_action(t, action, PT_PHASE_BACKWARD));
     (void)pt_fault("train.backward");
     pt_tensor_t gradient;
     return pt_model_backward(t->session.model, action, &batch, NULL, &gradient,
                              t->session.stream);
 }
 
-static pt_status_t weight(void *self, const pt_action_t *action)
+static pt_status_t step_weight(void *self, const pt_action_t *action)
 {
     pt_trainer_t *t = self;
-    pt_batch_view_t batch = batch_of(t, action);
-    PT_TRY(start_action(t, action, PT_PHASE_WEIGHT_GRADIENT));
+    pt_batch_view_t batch = step_batch_of(t, action);
+    PT_TRY(step_start_action(t, action, PT_PHASE_WEIGHT_GRADIENT));
     return pt_model_weight(t->session.model, action, &batch, NULL, t->session.stream);
 }
 
@@ -68,7 +68,7 @@ int64_t pt_train_counted(const pt_trainer_t *t, int64_t valid)
 }
 
 /* N of a step is known from the exchange at the end of the one before; the first asks for itself. */
-static pt_status_t load_batch(pt_trainer_t *t)
+static pt_status_t step_load_batch(pt_trainer_t *t)
 {
     int64_t valid = 0;
     t->where.phase = PT_PHASE_DATA;
@@ -85,7 +85,7 @@ static pt_status_t load_batch(pt_trainer_t *t)
     return status;
 }
 
-static pt_status_t clear(pt_trainer_t *t)
+static pt_status_t step_clear(pt_trainer_t *t)
 {
     PT_TRY(pt_units_clear_grads(t->session.units, t->session.stream));
     PT_TRY(pt_model_clear_loss(t->session.model, t->session.stream));
@@ -93,7 +93,7 @@ static pt_status_t clear(pt_trainer_t *t)
                       &(pt_op_fill_t){.x = t->norm_sum});
 }
 
-static pt_status_t poison(pt_trainer_t *t)
+static pt_status_t step_poison(pt_trainer_t *t)
 {
     if (pt_fault("train.gradient") != PT_FAULT_NAN)
         return PT_OK;
@@ -109,7 +109,7 @@ static pt_status_t poison(pt_trainer_t *t)
 }
 
 /* Loss and squared norm, exactly summed, from the device to the host. */
-static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
+static pt_status_t step_fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 {
     pt_tensor_t from[2] = {pt_model_loss_accumulator(t->session.model), t->norm_sum};
     PT_TRY(pt_optim_square_sum(t->session.optim, t->norm_sum, t->session.stream));
@@ -117,7 +117,7 @@ static pt_status_t fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 }
 
 /* The batch of the next step. Its failure waits, in t->ahead, until all ranks have done this one. */
-static void read_ahead(pt_trainer_t *t)
+static void step_read_ahead(pt_trainer_t *t)
 {
     pt_where_t where = t->where;
     t->prefetched = 0;
@@ -136,7 +136,7 @@ static void read_ahead(pt_trainer_t *t)
 }
 
 /* The step is done: does all of the next batch lie ready? Only asked when some rank failed. */
-static pt_status_t agree_ahead(pt_trainer_t *t)
+static pt_status_t step_agree_ahead(pt_trainer_t *t)
 {
     if (t->ahead.status != PT_OK)
         pt_error_set(&t->ahead);
@@ -145,12 +145,12 @@ static pt_status_t agree_ahead(pt_trainer_t *t)
 }
 
 /* The one exchange: loss, norm, N of the next step, requests to stop or save, ranks without a next batch. */
-static pt_status_t exchange(pt_trainer_t *t, pt_step_request_fn ask, void *self,
-                            pt_step_result_t *out, bool *ahead)
+static pt_status_t step_exchange(pt_trainer_t *t, pt_step_request_fn ask, void *self,
+                                 pt_step_result_t *out, bool *ahead)
 {
     pt_sum_t sums[2] = {{.nan = 0}};
     t->where.phase = PT_PHASE_EXCHANGE;
-    PT_TRY(fetch_sums(t, sums));
+    PT_TRY(step_fetch_sums(t, sums));
     pt_step_request_t asked = ask ? ask(self) : (pt_step_request_t){0};
     int64_t values[6] = {pt_train_counted(t, t->prefetched), asked.stop,
                          t->ahead.status != PT_OK,           asked.save,
@@ -170,7 +170,7 @@ static pt_status_t exchange(pt_trainer_t *t, pt_step_request_fn ask, void *self,
 }
 
 /* All ranks have the same loss and norm, so they skip together. */
-static pt_status_t judge(pt_trainer_t *t, pt_step_result_t *out)
+static pt_status_t step_judge(pt_trainer_t *t, pt_step_result_t *out)
 {
     bool finite = isfinite(out->loss) && isfinite(out->grad_norm);
     bool hope = finite;
@@ -186,10 +186,10 @@ static pt_status_t judge(pt_trainer_t *t, pt_step_result_t *out)
     return pt_train_explain_nonfinite(t, out);
 }
 
-static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
+static pt_status_t step_update(pt_trainer_t *t, pt_step_result_t *out)
 {
     t->where.phase = PT_PHASE_OPTIMIZER;
-    PT_TRY(judge(t, out));
+    PT_TRY(step_judge(t, out));
     out->lr = pt_learning_rate(t->config, t->decay_steps, t->t + 1);
     double clip = pt_clip_coefficient(out->grad_norm, t->config->train.clip);
     if (!out->skipped)
@@ -201,32 +201,32 @@ static pt_status_t update(pt_trainer_t *t, pt_step_result_t *out)
     return PT_OK;
 }
 
-static pt_status_t run_step(pt_trainer_t *t, pt_step_request_fn ask, void *self,
+static pt_status_t step_run(pt_trainer_t *t, pt_step_request_fn ask, void *self,
                             pt_step_result_t *out)
 {
-    const pt_executor_ops_t ops = {t, forward, backward, weight};
+    const pt_executor_ops_t ops = {t, step_forward, step_backward, step_weight};
     double start = pt_clock_sec(),
            waited = pt_engine_traffic(t->session.engine)->wait_sec;
     bool ahead;
-    PT_TRY(load_batch(t));
+    PT_TRY(step_load_batch(t));
     out->data_sec = pt_clock_sec() - start;
-    PT_TRY(clear(t));
+    PT_TRY(step_clear(t));
     PT_TRY(pt_schedule_run(&t->session.schedule,
                            t->session.mesh->coordinate[PT_AXIS_PIPELINE], &ops));
     t->where.chunk = t->where.micro_batch = t->where.layer = -1;
     double reading = pt_clock_sec();
-    read_ahead(t); /* while gradients are on their way */
+    step_read_ahead(t); /* while gradients are on their way */
     out->data_sec += pt_clock_sec() - reading;
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->session.units, t->session.stream));
-    PT_TRY(poison(t));
-    PT_TRY(exchange(t, ask, self, out, &ahead));
-    PT_TRY(update(t, out));
+    PT_TRY(step_poison(t));
+    PT_TRY(step_exchange(t, ask, self, out, &ahead));
+    PT_TRY(step_update(t, out));
     PT_TRY(pt_comm_wait_stream(t->session.engine, t->session.stream));
     out->step_sec = pt_clock_sec() - start;
     out->comm_sec = pt_engine_traffic(t->session.engine)->wait_sec - waited;
     t->work_sec = out->step_sec - out->comm_sec;
-    return ahead ? PT_OK : agree_ahead(t);
+    return ahead ? PT_OK : step_agree_ahead(t);
 }
 
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *self,
@@ -235,7 +235,7 @@ pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *s
     *out = (pt_step_result_t){0};
     trainer->where.step = trainer->step + 1;
     pt_alloc_seal();
-    pt_status_t status = run_step(trainer, ask, self, out);
+    pt_status_t status = step_run(trainer, ask, self, out);
     pt_alloc_unseal();
     return status;
 }

@@ -32,13 +32,13 @@ enum { POLITE_SIGNALS = sizeof polite_signals / sizeof polite_signals[0] };
 
 /* ---- in handlers: only calls that are safe there ------------------------------------------ */
 
-static void say(const char *text)
+static void stop_say(const char *text)
 {
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
     (void)written; /* nobody is left to tell */
 }
 
-static void write_last_words(void)
+static void stop_write_last_words(void)
 {
     if (!last_words.ready)
         return;
@@ -52,7 +52,7 @@ static void write_last_words(void)
         (void)unlink(last_words.temporary);
 }
 
-static void leave_now(void)
+static void stop_leave_now(void)
 {
     const struct timespec pause = {.tv_nsec = 300000000};
     if (in_loop || !leave)
@@ -60,13 +60,14 @@ static void leave_now(void)
     /* The launcher kills all when the first one has gone: that is to be rank 0, which has to speak. */
     if (pt_log_rank() != 0)
         (void)nanosleep(&pause, NULL);
-    say("penta: asked to stop before training had begun, and now ended: by a second "
+    stop_say(
+        "penta: asked to stop before training had begun, and now ended: by a second "
         "signal, or because 20 seconds have passed\n");
-    write_last_words();
+    stop_write_last_words();
     leave(exit_code);
 }
 
-static bool is_repeat(const struct timespec *now)
+static bool stop_is_repeat(const struct timespec *now)
 {
     double msec = 1e3 * (double)(now->tv_sec - last_time.tv_sec) +
                   1e-6 * (double)(now->tv_nsec - last_time.tv_nsec);
@@ -74,12 +75,12 @@ static bool is_repeat(const struct timespec *now)
 }
 
 /* Interrupts count; the others ask for the same stop however often they come. */
-static void on_signal(int number)
+static void stop_on_signal(int number)
 {
     int error = errno;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    bool again = requests > 0 && !is_repeat(&now);
+    bool again = requests > 0 && !stop_is_repeat(&now);
     last_time = now;
     if (!first_signal) {
         clock_gettime(CLOCK_REALTIME, &first_time);
@@ -92,14 +93,14 @@ static void on_signal(int number)
     else if (again && number == SIGINT && in_loop)
         requests++;
     if (again)
-        leave_now();
+        stop_leave_now();
     errno = error;
 }
 
-static void on_alarm(int number)
+static void stop_on_alarm(int number)
 {
     (void)number;
-    leave_now();
+    stop_leave_now();
 }
 
 /* ---- outside ------------------------------------------------------------------------------ */
@@ -121,8 +122,8 @@ void pt_stop_hold(void)
 
 void pt_stop_install(pt_stop_leave_fn leave_fn, bool hangup_is_ignored)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    struct sigaction timer = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = stop_on_signal, .sa_flags = SA_RESTART};
+    struct sigaction timer = {.sa_handler = stop_on_alarm, .sa_flags = SA_RESTART};
     sigset_t set;
     leave = leave_fn;
     stop_signals(&set);

@@ -15,7 +15,7 @@
 
 /* Would another step and a save end after the time limit? Rank 0 decides for all. The step that is
  * being done counts too: it may be the first, or the longest. */
-static bool is_short_of_time(const run_t *run)
+static bool stop_is_short_of_time(const run_t *run)
 {
     double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
     double step =
@@ -28,18 +28,18 @@ static bool is_short_of_time(const run_t *run)
     return limit > 0 && 1.2 * step + save_time_reserve(run, limit) + slack > left;
 }
 
-static const char *trigger_path(const run_t *run, char *path, size_t size)
+static const char *stop_trigger_path(const run_t *run, char *path, size_t size)
 {
     snprintf(path, size, "%s/stop", run->config->run.dir);
     return path;
 }
 
 /* Anything of that name but a directory, which a run could not always remove. */
-static bool has_trigger(run_t *run)
+static bool stop_has_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
     struct stat info;
-    if (lstat(trigger_path(run, path, sizeof path), &info) != 0)
+    if (lstat(stop_trigger_path(run, path, sizeof path), &info) != 0)
         return false;
     if (!S_ISDIR(info.st_mode))
         return true;
@@ -54,10 +54,10 @@ static bool has_trigger(run_t *run)
 pt_status_t stop_check_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8], aside[PT_CONFIG_TEXT + 40];
-    if (!has_trigger(run))
+    if (!stop_has_trigger(run))
         return PT_OK;
     /* No permission, a sticky directory, another mount: what can be renamed can be removed. */
-    trigger_path(run, path, sizeof path);
+    stop_trigger_path(run, path, sizeof path);
     snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid());
     PT_CHECK_OS(
         rename(path, aside) == 0 || errno == ENOENT, PT_IO, errno,
@@ -74,8 +74,8 @@ bool stop_is_wanted(void *self)
     run_t *run = self;
     run_beat(run);
     run->wants[STOP_SIGNAL] |= pt_stop_requested() > 0;
-    run->wants[STOP_TIME_LIMIT] |= run->root && is_short_of_time(run);
-    run->wants[STOP_STOP_FILE] |= run->root && has_trigger(run);
+    run->wants[STOP_TIME_LIMIT] |= run->root && stop_is_short_of_time(run);
+    run->wants[STOP_STOP_FILE] |= run->root && stop_has_trigger(run);
     for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
         if (run->wants[reason])
             return true;
@@ -95,7 +95,7 @@ const char *stop_reason_word(const run_t *run)
     return words[run->reason];
 }
 
-static const char *signal_name(int number)
+static const char *stop_signal_name(int number)
 {
     switch (number) {
     case SIGINT: return "SIGINT";
@@ -108,23 +108,24 @@ static const char *signal_name(int number)
     }
 }
 
-static void explain_signal(const run_t *run, pt_text_t *text)
+static void stop_explain_signal(const run_t *run, pt_text_t *text)
 {
     int number;
     double wall;
     char time[32];
     (void)pt_stop_heard(&number, &wall);
     pt_text_add(text, "stopped by %s, heard at %s on rank %d (host %s)%s",
-                signal_name(number), pt_clock_iso_at(wall, time, sizeof time),
+                stop_signal_name(number), pt_clock_iso_at(wall, time, sizeof time),
                 pt_log_rank(), pt_log_host(),
                 run->in_loop ? "" : ", before the first step of this start");
 }
 
-static void explain(const run_t *run, stop_reason_t reason, char *why, size_t size)
+static void stop_policy_explain(const run_t *run, stop_reason_t reason, char *why,
+                                size_t size)
 {
     pt_text_t text = pt_text_init(why, size);
     switch (reason) {
-    case STOP_SIGNAL: explain_signal(run, &text); break;
+    case STOP_SIGNAL: stop_explain_signal(run, &text); break;
     case STOP_TIME_LIMIT:
         pt_text_add(&text,
                     "stopped by run.time_limit=%s: it leaves no time for another step "
@@ -148,7 +149,7 @@ void stop_remove_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
     struct stat info;
-    if (!run->root || lstat(trigger_path(run, path, sizeof path), &info) != 0 ||
+    if (!run->root || lstat(stop_trigger_path(run, path, sizeof path), &info) != 0 ||
         S_ISDIR(info.st_mode))
         return;
     if (unlink(path) != 0 && errno != ENOENT) {
@@ -159,7 +160,7 @@ void stop_remove_trigger(run_t *run)
     }
     if (run->reason != STOP_NOT && run->reason < STOP_STOP_FILE) {
         run->reason = STOP_STOP_FILE;
-        explain(run, run->reason, run->why, sizeof run->why);
+        stop_policy_explain(run, run->reason, run->why, sizeof run->why);
     }
 }
 
@@ -174,14 +175,14 @@ pt_status_t stop_explain(run_t *run)
     int64_t first = (int64_t)mine * size + (size - 1 - rank);
     PT_TRY(pt_comm_max_int64(world, &first, 1));
     run->reason = (stop_reason_t)(first / size);
-    explain(run, run->reason, run->why, sizeof run->why);
+    stop_policy_explain(run, run->reason, run->why, sizeof run->why);
     PT_TRY(pt_comm_broadcast_bytes(world, (int)(size - 1 - first % size), run->why,
                                    sizeof run->why));
     pt_log_root(PT_LOG_INFO, "the run ends early: %s", run->why);
     return PT_OK;
 }
 
-static void add_none_intact(run_t *run)
+static void stop_add_none_intact(run_t *run)
 {
     char all[STOP_WHY];
     pt_text_t text = pt_text_init(all, sizeof all);
@@ -207,6 +208,6 @@ pt_status_t stop_before_loop(run_t *run)
     if (run_resumable_step(run) >= 0)
         return PT_STOPPED;
     if (run->found_step >= 0)
-        add_none_intact(run);
+        stop_add_none_intact(run);
     return PT_ABORTED;
 }

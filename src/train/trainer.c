@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static void choose_loading(pt_trainer_t *t)
+static void trainer_choose_loading(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     int stage = t->machine.mesh.coordinate[PT_AXIS_PIPELINE];
@@ -23,7 +23,7 @@ static void choose_loading(pt_trainer_t *t)
     };
 }
 
-static void warn_of_padding(const pt_trainer_t *t)
+static void trainer_warn_of_padding(const pt_trainer_t *t)
 {
     int64_t replicas = t->loading.replicas, all = t->config->train.global_batch;
     int64_t share = (all - 1) / replicas + 1;
@@ -36,7 +36,7 @@ static void warn_of_padding(const pt_trainer_t *t)
             (long long)replicas);
 }
 
-static pt_status_t count_micro_batches(const pt_trainer_t *t, int64_t *out)
+static pt_status_t trainer_count_micro_batches(const pt_trainer_t *t, int64_t *out)
 {
     *out = pt_loader_micro_batches(&t->loading);
     PT_CHECK_COMMON(*out <= PT_MAX_MICRO_BATCHES, PT_CONFIG,
@@ -48,7 +48,7 @@ static pt_status_t count_micro_batches(const pt_trainer_t *t, int64_t *out)
     return PT_OK;
 }
 
-static pt_dtype_t narrowed(int choice, pt_dtype_t otherwise)
+static pt_dtype_t trainer_narrowed(int choice, pt_dtype_t otherwise)
 {
     return choice == PT_NARROW_BF16   ? PT_BF16
            : choice == PT_NARROW_FP32 ? PT_F32
@@ -56,7 +56,7 @@ static pt_dtype_t narrowed(int choice, pt_dtype_t otherwise)
 }
 
 /* Closer to 1, beta2 changes exp_avg_sq by less than half a unit in bf16's last place. */
-static void warn_of_moments(const pt_trainer_t *t)
+static void trainer_warn_of_moments(const pt_trainer_t *t)
 {
     if (t->config->train.moments_dtype == PT_NARROW_BF16 &&
         1 - t->config->train.beta2 < 0x1p-8)
@@ -67,7 +67,7 @@ static void warn_of_moments(const pt_trainer_t *t)
 }
 
 /* Tokens that leave a sample to train on, whatever share of them that is. */
-static int64_t enough_tokens(const pt_config_t *config)
+static int64_t trainer_enough_tokens(const pt_config_t *config)
 {
     double train, validation;
     pt_config_split(config, &train, &validation);
@@ -75,12 +75,12 @@ static int64_t enough_tokens(const pt_config_t *config)
     return (int64_t)samples * config->train.sequence + 1;
 }
 
-static pt_status_t open_data(pt_trainer_t *t)
+static pt_status_t trainer_open_data(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     bool dry = t->machine.device->dry;
     bool check = pt_engine_rank_on_host(t->machine.engine) == 0;
-    PT_TRY(dry ? pt_corpus_open_dry(c, enough_tokens(c), &t->corpus)
+    PT_TRY(dry ? pt_corpus_open_dry(c, trainer_enough_tokens(c), &t->corpus)
                : pt_corpus_open(c, t->session.arch.vocab, check, &t->corpus));
     if (!dry)
         PT_TRY(pt_corpus_hash(t->corpus, &t->data_hash));
@@ -92,8 +92,8 @@ static pt_status_t open_data(pt_trainer_t *t)
 
 /* Every rank opened the files itself: on another host, or while they grow, they may be others, and
  * ranks that count samples differently wait for each other for ever. */
-static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
-                                     const pt_corpus_t *corpus, uint64_t hash)
+static pt_status_t trainer_check_same_corpus(pt_trainer_t *t, const char *option,
+                                             const pt_corpus_t *corpus, uint64_t hash)
 {
     int64_t tokens = pt_corpus_tokens(corpus);
     int64_t documents = pt_corpus_documents(corpus);
@@ -114,17 +114,17 @@ static pt_status_t check_same_corpus(pt_trainer_t *t, const char *option,
     return PT_OK;
 }
 
-static pt_status_t check_same_data(pt_trainer_t *t)
+static pt_status_t trainer_check_same_data(pt_trainer_t *t)
 {
-    PT_TRY(check_same_corpus(t, "data.path", t->corpus, t->data_hash));
+    PT_TRY(trainer_check_same_corpus(t, "data.path", t->corpus, t->data_hash));
     for (int i = 0; i < t->validations; i++)
-        PT_TRY(check_same_corpus(t, "data.validation", t->validation[i].corpus,
-                                 t->validation[i].hash));
+        PT_TRY(trainer_check_same_corpus(t, "data.validation", t->validation[i].corpus,
+                                         t->validation[i].hash));
     return PT_OK;
 }
 
 /* What a step needs beside the session: pt_session_layout_fn. */
-static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
+static pt_status_t trainer_layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
     pt_trainer_t *t = self;
     int64_t words = PT_SUM_WORDS;
@@ -142,12 +142,13 @@ static pt_status_t layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
     return PT_OK;
 }
 
-static pt_status_t make_session(pt_trainer_t *t, const pt_arch_t *arch)
+static pt_status_t trainer_make_session(pt_trainer_t *t, const pt_arch_t *arch)
 {
     const pt_config_t *c = t->config;
     int64_t micro_batches;
-    pt_dtype_t grad = narrowed(c->train.grad_dtype, pt_dtype_accumulator(arch->dtype));
-    PT_TRY(count_micro_batches(t, &micro_batches));
+    pt_dtype_t grad =
+        trainer_narrowed(c->train.grad_dtype, pt_dtype_accumulator(arch->dtype));
+    PT_TRY(trainer_count_micro_batches(t, &micro_batches));
     pt_session_options_t options = {
         .arch = arch,
         .stages = (int)c->parallel.pipeline,
@@ -158,13 +159,13 @@ static pt_status_t make_session(pt_trainer_t *t, const pt_arch_t *arch)
                   .in_flight = (int)c->comm.in_flight,
                   .merge_bytes = c->parallel.unit_mib * (1 << 20),
                   .grad_dtype = grad,
-                  .wire_dtype = narrowed(c->parallel.reduce_dtype, grad)},
+                  .wire_dtype = trainer_narrowed(c->parallel.reduce_dtype, grad)},
         .model = {.micro_batch = c->train.micro_batch,
                   .sequence = c->train.sequence,
                   .seed = (uint64_t)c->train.seed,
                   .where = &t->where},
         .optimizer = c,
-        .own = layout,
+        .own = trainer_layout,
         .self = t,
     };
     PT_TRY(pt_config_recompute(c, &options.model.recompute_every));
@@ -173,7 +174,7 @@ static pt_status_t make_session(pt_trainer_t *t, const pt_arch_t *arch)
 }
 
 /* Each replica draws its shard, so that many ranks need no longer than one. Collective. */
-static pt_status_t draw_weights(pt_trainer_t *t)
+static pt_status_t trainer_draw_weights(pt_trainer_t *t)
 {
     for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
         PT_TRY(pt_model_init_bucket(
@@ -184,7 +185,7 @@ static pt_status_t draw_weights(pt_trainer_t *t)
     return pt_state_gather(&t->state, PT_STATE_WEIGHT + 1);
 }
 
-static pt_status_t start_scale(pt_trainer_t *t, pt_dtype_t dtype)
+static pt_status_t trainer_start_scale(pt_trainer_t *t, pt_dtype_t dtype)
 {
     double fixed;
     PT_TRY(pt_config_loss_scale(t->config, &fixed));
@@ -193,8 +194,8 @@ static pt_status_t start_scale(pt_trainer_t *t, pt_dtype_t dtype)
     return PT_OK;
 }
 
-static pt_status_t open_machine(pt_trainer_t *t, pt_transport_t *transport,
-                                const pt_arch_t *arch, bool dry)
+static pt_status_t trainer_open_machine(pt_trainer_t *t, pt_transport_t *transport,
+                                        const pt_arch_t *arch, bool dry)
 {
     pt_machine_options_t options = pt_machine_options(t->config, dry);
     options.units = pt_arch_units(arch);
@@ -206,7 +207,7 @@ static pt_status_t open_machine(pt_trainer_t *t, pt_transport_t *transport,
 }
 
 /* The plan, and everything but memory; the caller agrees. */
-static pt_status_t make_local(pt_trainer_t *t, const pt_arch_t *arch)
+static pt_status_t trainer_make_local(pt_trainer_t *t, const pt_arch_t *arch)
 {
     const pt_comm_t *world = t->machine.mesh.world;
 
@@ -215,13 +216,13 @@ static pt_status_t make_local(pt_trainer_t *t, const pt_arch_t *arch)
                              t->machine.device, &t->plan));
         pt_log_set_where(&t->where);
     }
-    PT_TRY(make_session(t, arch));
-    PT_TRY(open_data(t));
+    PT_TRY(trainer_make_session(t, arch));
+    PT_TRY(trainer_open_data(t));
     return pt_session_count(&t->session);
 }
 
-static pt_status_t prepare(const pt_config_t *config, pt_transport_t *transport,
-                           bool dry, pt_trainer_t *out)
+static pt_status_t trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
+                                   bool dry, pt_trainer_t *out)
 {
     pt_status_t status;
     pt_arch_t arch;
@@ -229,13 +230,13 @@ static pt_status_t prepare(const pt_config_t *config, pt_transport_t *transport,
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &arch));
-    PT_TRY_GOTO(fail, start_scale(out, arch.dtype));
-    PT_TRY_GOTO(fail, open_machine(out, transport, &arch, dry));
-    choose_loading(out);
-    status = make_local(out, &arch);
+    PT_TRY_GOTO(fail, trainer_start_scale(out, arch.dtype));
+    PT_TRY_GOTO(fail, trainer_open_machine(out, transport, &arch, dry));
+    trainer_choose_loading(out);
+    status = trainer_make_local(out, &arch);
     /* Of a dry trainer its maker speaks. */
     PT_TRY_GOTO(fail, pt_comm_agree(out->machine.mesh.world, status, dry));
-    PT_TRY_GOTO(fail, check_same_data(out));
+    PT_TRY_GOTO(fail, trainer_check_same_data(out));
     if (!dry)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
     /* After that look: of a model that is another one it matters little whether it fits. */
@@ -251,7 +252,7 @@ fail:
 pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
                                pt_trainer_t *out)
 {
-    return prepare(config, transport, false, out);
+    return trainer_prepare(config, transport, false, out);
 }
 
 /* Only now: what one rank takes, another would miss when it looks how much there is. */
@@ -261,7 +262,7 @@ pt_status_t pt_trainer_place(pt_trainer_t *t)
     pt_status_t status = pt_session_place(&t->session);
     PT_TRY_GOTO(fail,
                 pt_comm_agree(t->machine.mesh.world, status, t->machine.device->dry));
-    PT_TRY_GOTO(fail, draw_weights(t));
+    PT_TRY_GOTO(fail, trainer_draw_weights(t));
     t->decay_steps = c->train.decay_steps ? c->train.decay_steps : c->train.steps;
     return PT_OK;
 fail:
@@ -279,9 +280,9 @@ pt_status_t pt_trainer_create(const pt_config_t *config, pt_transport_t *transpo
 pt_status_t pt_trainer_create_dry(const pt_config_t *config, pt_transport_t *transport,
                                   pt_trainer_t *out)
 {
-    PT_TRY(prepare(config, transport, true, out));
-    warn_of_padding(out);
-    warn_of_moments(out);
+    PT_TRY(trainer_prepare(config, transport, true, out));
+    trainer_warn_of_padding(out);
+    trainer_warn_of_moments(out);
     return pt_trainer_place(out);
 }
 
