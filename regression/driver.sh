@@ -16,7 +16,7 @@
 #
 # A test runs in an empty folder of its own. It may use PENTA_SRCDIR, PENTA_BUILDDIR, PENTA (the
 # program), MPIEXEC, PENTA_TEST_MPI (mpich, openmpi or other), PENTA_TEST_BACKEND, PENTA_TEST_NP,
-# PENTA_TEST_LEVEL. PENTA_TEST_ISA, if a caller sets it, is run.isa in tests of training and golden tests.
+# PENTA_TEST_LEVEL. A caller may set PENTA_TEST_BACKENDS, in place of those of the TEST line. PENTA_TEST_ISA, if a caller sets it, is run.isa in tests of training and golden tests.
 # SPDX-License-Identifier: Apache-2.0
 set -u
 
@@ -145,7 +145,7 @@ run_one() { # NP BACKEND
 
 IFS=', '
 for np in $np_list; do
-    for backend in $backend_list; do
+    for backend in ${PENTA_TEST_BACKENDS-$backend_list}; do
         run_one "$np" "$backend"
     done
 done

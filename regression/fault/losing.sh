@@ -33,7 +33,7 @@ saved() { [ "$(steps_saved)" = "$1" ] || { echo "# saved: $(steps_saved), not $1
 one_error() { [ "$(grep -c ' error: ' err)" -eq 1 ] && grep ' error: ' err | grep -qF -- "$1"; }
 warned() { grep ' warning: ' err | grep -qF -- "$1"; }
 wait_for() { # SECONDS COMMAND...: until it succeeds
-    local until=$((SECONDS + $1))
+    local until=$((SECONDS + $1 * ${PENTA_TEST_TIMEOUT_SCALE-1}))
     shift
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -lt $until ] || return 1

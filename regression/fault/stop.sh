@@ -33,7 +33,7 @@ field_is() { # KEY VALUE
 }
 field_has() { field "$1" | grep -q -- "$2" || { echo "# $1 is $(field "$1"), without $2"; return 1; }; }
 wait_for() { # SECONDS COMMAND...: until it succeeds
-    local until=$((SECONDS + $1))
+    local until=$((SECONDS + $1 * ${PENTA_TEST_TIMEOUT_SCALE-1}))
     shift
     until "$@" >/dev/null; do
         [ $SECONDS -lt $until ] || return 1

@@ -28,7 +28,8 @@ typedef struct ot_tensor {
 typedef struct ot {
     pt_device_t *device;
     pt_stream_t *stream;
-    char *workspace; /* OT_WORKSPACE bytes on the device */
+    void *workspace; /* of the op that needed one last; NULL: none */
+    int64_t workspace_bytes;
     pt_dtype_t type; /* T */
     pt_dtype_t sum;  /* A */
     pt_dtype_t out;  /* of operands that may be T or A */
@@ -381,40 +382,51 @@ static void ot_open(ot_t *t, const char *isa, int threads)
 {
     pt_device_options_t options = {
         .name = ot_backend(), .isa = isa, .threads = threads, .seed = 1};
-    void *workspace = NULL;
+
+    t->workspace = NULL;
     if (pt_device_open(&options, &t->device) != PT_OK ||
-        t->device->ops->stream_create(t->device, &t->stream) != PT_OK ||
-        pt_device_alloc(t->device, PT_MEMORY_DEVICE, "workspace", OT_WORKSPACE,
-                        &workspace) != PT_OK) {
+        t->device->ops->stream_create(t->device, &t->stream) != PT_OK) {
         tap_ok(0, "%s", pt_error_last()->text);
         exit(tap_done());
     }
-    t->workspace = workspace;
+}
+
+static void ot_free_workspace(ot_t *t)
+{
+    ot_sync(t);
+    pt_device_free(t->device, PT_MEMORY_DEVICE, t->workspace, t->workspace_bytes);
+    t->workspace = NULL;
 }
 
 static void ot_close(ot_t *t)
 {
-    pt_device_free(t->device, PT_MEMORY_DEVICE, t->workspace, OT_WORKSPACE);
+    if (t->workspace)
+        ot_free_workspace(t);
     t->device->ops->stream_destroy(t->device, t->stream);
     pt_device_close(t->device);
 }
 
 /* Before an op that needs scratch, which was just refused for having none: as much as it asked
- * for, full of NaN and up to the end of the block, behind which the shadow device dies. */
+ * for, full of NaN and up to the end of its block, behind which the shadow device dies. */
 static void ot_lend(ot_t *t, pt_status_t refused)
 {
     int64_t bytes = t->device->workspace_peak;
-    char *memory = t->workspace + OT_WORKSPACE - bytes;
+
     if (refused != PT_INTERNAL || !strstr(pt_error_last()->text, "of workspace"))
         ot_fail(t, "did not ask for a workspace");
     pt_error_clear();
     if (bytes > OT_WORKSPACE)
         ot_fail(t, "asks for %lld bytes", (long long)bytes);
-    pt_op_fill_t fill = {
-        pt_tensor_1d(memory, PT_F32, PT_MEMORY_DEVICE, bytes / (int64_t)sizeof(float)),
-        NAN};
+    if (t->workspace)
+        ot_free_workspace(t);
+    t->workspace_bytes = bytes;
+    OT_RUN(t, pt_device_alloc(t->device, PT_MEMORY_DEVICE, "workspace", bytes,
+                              &t->workspace));
+    pt_op_fill_t fill = {pt_tensor_1d(t->workspace, PT_F32, PT_MEMORY_DEVICE,
+                                      bytes / (int64_t)sizeof(float)),
+                         NAN};
     OT_RUN(t, pt_op_fill(t->device, t->stream, &fill));
-    pt_device_set_workspace(t->device, t->stream, memory, bytes);
+    pt_device_set_workspace(t->device, t->stream, t->workspace, bytes);
 }
 
 /* Runs an op that needs scratch, or needs it if so. */

@@ -43,7 +43,7 @@ submit() { # SBATCH-OPTION... SCRIPT ARGUMENT...: prints the id
     PENTA=${program-$PWD/first-slow} sbatch --parsable --cpus-per-task=1 --time=10 "$@"
 }
 await() { # SECONDS COMMAND...
-    local until=$((SECONDS + $1))
+    local until=$((SECONDS + $1 * ${PENTA_TEST_TIMEOUT_SCALE-1}))
     shift
     until "$@"; do
         [ $SECONDS -lt $until ] || return 1

@@ -92,7 +92,7 @@ end_daemon() { # NAME
 
 # Polls a condition; fails early when the daemon it depends on is gone.
 await() { # SECONDS DAEMON COMMAND...
-    local until=$((SECONDS + $1)) daemon=$2; shift 2
+    local until=$((SECONDS + $1 * ${PENTA_TEST_TIMEOUT_SCALE-1})) daemon=$2; shift 2
     until "$@" >/dev/null 2>&1; do
         [ "$SECONDS" -lt "$until" ] && pid_of "$daemon" >/dev/null || return 1
         sleep 0.1
