@@ -212,7 +212,7 @@ static void order_mark_uses(pt_program_t *program)
 
             for (int o = 0; o < PT_OPERANDS; o++) {
                 int t = step->node->operand[o];
-                /* A view's memory is its host's; a shared tensor and its host are one after the other. */
+                /* A view uses the memory of its host; a shared tensor and its host are live one after the other. */
                 if (t != PT_ABSENT && program->tensor[t].heads > 0)
                     t = program->tensor[t].host;
                 if (order_uses(step->node, pass->reads, o))
@@ -223,7 +223,7 @@ static void order_mark_uses(pt_program_t *program)
         }
 }
 
-/* Forward again, without what only the next block reads. */
+/* Selects the nodes to recompute: not those whose outputs only the next block reads. */
 static void order_find_wanted_again(const pt_program_t *program, bool *needed)
 {
     bool wanted[PT_PROGRAM_TENSORS];
@@ -246,7 +246,7 @@ static void order_find_wanted_again(const pt_program_t *program, bool *needed)
 
 /* ---- gradients ---- */
 
-/* Whose gradient a memory holds, by tensor, as the input steps go. */
+/* For each tensor, whose gradients its memory holds while the input steps run. */
 typedef struct holder {
     uint64_t of[PT_PROGRAM_TENSORS];
 } holder_t;
@@ -257,7 +257,7 @@ static uint64_t order_bit(int tensor)
     return UINT64_C(1) << tensor;
 }
 
-/* dx of `input` is made: written, added to what is there, or dy taken for it. */
+/* Records that dx of `input` is computed: written, accumulated, or the same as dy. */
 static pt_status_t order_make_gradient(pt_program_t *program, pt_node_t *node,
                                        int input, holder_t *holder)
 {
@@ -284,7 +284,7 @@ static pt_status_t order_make_gradient(pt_program_t *program, pt_node_t *node,
     return PT_OK;
 }
 
-/* A view's gradient may have been made with that of its host. */
+/* The gradient of a view may have been computed with that of its host. */
 static pt_status_t order_check_holds(const pt_program_t *program, const pt_node_t *node,
                                      const holder_t *holder)
 {
@@ -322,7 +322,7 @@ static pt_status_t order_take_gradients(pt_program_t *program)
 
 /* ---- checks ---- */
 
-/* Before each list, only what an earlier pass has left is there. */
+/* Whether an earlier pass has left the tensor in place for this list. */
 static bool order_is_left(const pt_block_tensor_t *tensor, pt_list_t list)
 {
     unsigned before = list == PT_LIST_BACKWARD
@@ -363,7 +363,8 @@ static pt_status_t order_check(const pt_program_t *program)
     return PT_OK;
 }
 
-/* The stream's gradient is turned into dx before a later weight pass; y belongs to the next block. */
+/* A later weight pass cannot read the gradient of the stream, which is dx by then, nor y, which belongs to the next
+ * block. */
 static pt_status_t order_check_stream(const pt_program_t *program)
 {
     unsigned backward = 1u << PT_PASS_INPUT | 1u << PT_PASS_WEIGHT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the tensors of a block are spread over the ranks of the axes, and that no node reads less than it
- * believes. Axes of one rank spread nothing and are not looked at. */
+/* Derives how the tensors of a block are placed on the ranks of each axis, and checks that no node reads a part of a
+ * tensor as if it were complete. Axes of one rank are skipped. */
 #include "src/model/program.h"
 
 pt_dist_t pt_program_placement(const pt_program_t *program, int tensor, pt_axis_t axis)
@@ -85,7 +85,7 @@ static pt_status_t placement_gradient_alike(pt_program_t *program,
     return PT_OK;
 }
 
-/* A view is spread as its host is; heads (dimension 1 of both) are its columns. */
+/* A view is placed as its host is; its heads are the columns of the host (dimension 1 of both). */
 static void placement_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
 {
     const pt_block_tensor_t *tensor = &program->tensor[operand < 0 ? 0 : operand];
@@ -95,7 +95,7 @@ static void placement_follow_host(pt_program_t *program, int operand, pt_axis_t 
                                  pt_program_placement(program, tensor->host, axis));
 }
 
-/* What each rank adds to the gradient of a parameter it has whole is a part when it saw only a share of x. */
+/* A rank that has all of a parameter but a shard of x computes a partial sum of its gradient. */
 static pt_status_t placement_check_parameters(const pt_program_t *program,
                                               const pt_node_t *node, pt_axis_t axis)
 {
@@ -165,7 +165,7 @@ static pt_status_t placement_check_axis(pt_program_t *program, pt_axis_t axis)
         program->name, pt_axis_name(axis));
     if (!program->context.training)
         return PT_OK;
-    /* The gradient of the stream comes spread as y is. */
+    /* The gradient of the stream is placed as y is. */
     pt_program_set_placement(program, PT_TENSOR_STREAM_GRADIENT, axis,
                              pt_program_placement(program, PT_TENSOR_Y, axis));
     for (int n = program->nodes - 1; n >= 0; n--)

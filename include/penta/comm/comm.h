@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm.h — ranks talking to each other (layer: comm; with io/ the only code that calls MPI).
+/* comm.h — communication between ranks (layer: comm; with io/ the only code that calls MPI).
  *
- * An engine drives the communication of one run: its communicators, the requests in flight, the
- * host staging they need, the counters of their traffic, and the one function that waits. Below it
+ * An engine drives the communication of one run. It has the communicators, the requests in flight, their host
+ * staging, the traffic counters, and the one function that waits. Below it
  * is a transport: MPI, `serial` (one rank; link-time twin), or `dry` (any size, counts only: plans).
  *
  * A request is a state machine, advanced only by pt_comm_progress (and the calls that wait),
@@ -15,22 +15,22 @@
  * order: begun in opposite order they complete and silently swap data.) Send and receive are
  * matched by (peer, tag) and do not wait for each other or for collectives.
  *
- * Transfers chain: one may name others that it comes after, on any communicators of the engine,
- * so that nobody blocks the host between them. All ranks of a communicator name the same ones,
- * and since only requests already begun can be named, chains cannot deadlock.
+ * Transfers chain: a transfer may name others, on any communicators of the engine, that it starts after, so that the
+ * host need not block between them. All ranks of a communicator name the same ones. Only requests that have
+ * been begun can be named, so chains cannot deadlock.
  *
  * Reductions of floating-point numbers are all-to-all + a local sum in rank order (never an MPI
  * sum): independent of library, message size and placement. MAX and integer sums are exact.
  *
- * They go in pieces through a ring of buffers that belongs to the communicator and is reserved at
- * set-up: work and staging memory depend on the number of ranks, never on what is reduced. So do
- * gathers over a communicator with a ring. The pieces of a request are one transfer to its caller.
+ * They are divided into pieces that pass through a ring of buffers. The ring belongs to the communicator and is
+ * reserved at set-up, so work and staging memory depend on the number of ranks and not on the size of the reduction.
+ * The same holds for gathers over a communicator with a ring. To its caller a request is one transfer.
  *
  * Threads: one thread per engine. All calls are Collective over the named communicator unless
  * said Local. Agree and exchange return an agreed status (COMMON); all other failures are local and
  * fatal: arguments, memory in create and split, MPI errors (INTERNAL). Blocking collectives, agree,
- * split and free take their place in the begin order of their communicator: they let its queue go
- * first. Whoever frees a communicator has ended its requests. After a fatal error
+ * split and free are part of the begin order of their communicator: requests begun earlier go first. All requests of a
+ * communicator must have ended before it is freed. After a fatal error
  * (pt_error_is_fatal) destroy and free release memory only and make no MPI call. */
 #ifndef PENTA_COMM_H
 #define PENTA_COMM_H
@@ -45,7 +45,7 @@ typedef struct pt_transport pt_transport_t; /* src/comm/transport.h */
 
 /* ---- set-up ------------------------------------------------------------------------------- */
 
-/* Is device memory handed to MPI? In the order of comm.gpu_direct. */
+/* Whether device memory is passed to MPI; in the order of comm.gpu_direct. */
 typedef enum pt_gpu_direct {
     PT_GPU_DIRECT_AUTO,
     PT_GPU_DIRECT_ON,
@@ -191,14 +191,14 @@ typedef struct pt_transfer {
 pt_status_t pt_comm_begin(const pt_transfer_t *transfer, pt_request_t **out);
 /* Records an event of the engine's pool on `stream`, to be passed as `ready` of one begin. Local. */
 pt_status_t pt_comm_mark(pt_engine_t *engine, pt_stream_t *stream, pt_event_t **out);
-/* Local: moves every request as far as it goes without waiting. Cheap when idle (≈0.1 µs). */
+/* Advances every request as far as possible without waiting. Cheap when idle (about 0.1 µs). Local. */
 pt_status_t pt_comm_progress(pt_engine_t *engine);
-/* Blocks the host for the wire part, while making progress; orders the device part (staging in,
- * sum) before what is put on `stream` next; frees the request and sets `*request` NULL. NULL
- * request: nothing. */
+/* Completes a request: blocks the host until its part on the wire is done, while progressing others; orders its device
+ * part (staging in, sum) before what is enqueued on `stream` next; frees the request and sets *request to NULL. Does
+ * nothing if *request is NULL. */
 pt_status_t pt_comm_end(pt_request_t **request, pt_stream_t *stream);
 
-/* The one way to wait for a device inside a run: makes progress, then yields or sleeps. */
+/* The only way to wait for a device inside a run: progresses transfers, then yields or sleeps. */
 pt_status_t pt_comm_wait_event(pt_engine_t *engine, pt_event_t *event);
 pt_status_t pt_comm_wait_stream(pt_engine_t *engine, pt_stream_t *stream);
 
@@ -218,10 +218,9 @@ pt_status_t pt_comm_max_int64(pt_comm_t *comm, int64_t *values, int count);
 pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
                                  int64_t bytes, void *all);
 
-/* Agreement point: every rank passes its status (and, if it failed, its error record); all return
- * the most severe one. The record of the lowest rank with that status becomes everyone's, with
- * scope COMMON; that rank prints it once (`quiet` leaves it to the caller). STOPPED and ABORTED
- * are no failures: records are cleared. */
+/* Agreement point: every rank passes its status (and, if it failed, its error record), and all return the most severe
+ * one. All ranks take over the record of the lowest rank with that status, with scope COMMON; that rank prints it
+ * once, unless `quiet` leaves it to the caller. STOPPED and ABORTED are not failures: records are cleared. */
 pt_status_t pt_comm_agree(pt_comm_t *comm, pt_status_t status, bool quiet);
 /* The one exchange at the end of a step: merges exact sums and adds values in place on all ranks, and
  * agrees on `mine` like pt_comm_agree, in one integer reduction (an error costs an agree besides).

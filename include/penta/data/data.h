@@ -55,8 +55,8 @@ int64_t pt_corpus_tokens(const pt_corpus_t *corpus);
 /* Files, unless data.document_mask asks for those inside files; those of an .idx that have no token count, too. */
 int64_t pt_corpus_documents(const pt_corpus_t *corpus);
 
-/* Of tokens, and their masks, at places spread over the corpus, the first and the last among them: what is
- * as long but another text, or of another mask, has another hash, as a rule. Local. Fails: IO, CONFIG, as pt_corpus_fill. */
+/* Hash of the tokens and their masks at positions throughout the corpus, the first and the last included. Another text
+ * or mask of the same length almost always has another hash. Local. Fails: IO, CONFIG, as pt_corpus_fill. */
 pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out);
 
 typedef enum pt_split { PT_SPLIT_TRAIN, PT_SPLIT_VALIDATION } pt_split_t;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cut.h — which stage computes which layers: the cut of the pipeline (layer: parallel).
  *
- * Layers are cut into positions, in order; the first begins with the embedding, the last ends with the head. A stage
- * (a coordinate of the pipeline axis) has one position or more, its chunks, in ascending order. Interleaved
- * schedules and those in the form of a V differ in the map from positions to stages, nothing else. */
+ * The layers are divided, in order, into positions; the first begins with the embedding, the last ends with the head.
+ * A stage (a coordinate of the pipeline axis) holds one or more positions, its chunks, in ascending order. Interleaved
+ * and V-shaped schedules differ only in the map from positions to stages. */
 #ifndef PENTA_CUT_H
 #define PENTA_CUT_H
 
@@ -15,14 +15,15 @@ typedef struct pt_cut {
     int *first_layer; /* [positions + 1]: position p has [first_layer[p], first_layer[p + 1]); owned */
 } pt_cut_t;
 
-/* `chunks` positions a stage, position p on stage p mod stages, layers as equal as can be, the earlier positions
- * having one more. Local. Fails: MEMORY; CONFIG (common): fewer layers than positions. Caller destroys. */
+/* Places position p on stage p mod stages, `chunks` positions a stage. Layers are divided as evenly as possible; the
+ * first positions have one more. Local. The caller destroys *out. Fails: MEMORY; CONFIG (common): fewer layers than
+ * positions. */
 pt_status_t pt_cut_create(int layers, int stages, int chunks, pt_cut_t *out);
 void pt_cut_destroy(pt_cut_t *cut);
 int pt_cut_position_of(const pt_cut_t *cut, int layer);
-/* The how many-th of its stage's positions it is, from 0. */
+/* Index of the position among those of its stage. */
 int pt_cut_chunk(const pt_cut_t *cut, int position);
-/* Positions of a stage. */
+/* Number of positions of a stage. */
 int pt_cut_chunks(const pt_cut_t *cut, int stage);
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* param.h — a row of the parameter table (layer: parallel, which deals with rows; src/model/arch.c
- * makes them).
+/* param.h — a row of the parameter table (layer: parallel, which uses the rows; src/model/arch.c creates them).
  *
- * The parameter table is the only place that knows the tensors of a model: allocation,
- * initialisation, gradient units, checkpoint slabs, exported names, counts and plans are made
- * from it. A *parameter* is a matrix or vector as the kernels want it (q|k|v fused); its *parts*
- * are the named global tensors of the checkpoint ([out, in], unfused). Plain data. */
+ * The parameter table is the only place that knows the tensors of a model. Allocation, initialisation, gradient
+ * units, checkpoint hyperslabs, exported names, counts and plans are derived from it. A *parameter* is a matrix or
+ * vector as the kernels use it (q|k|v fused); its *parts* are the named global tensors of the checkpoint ([out, in],
+ * unfused). Plain data. */
 #ifndef PENTA_PARAM_H
 #define PENTA_PARAM_H
 
@@ -67,7 +66,7 @@ typedef struct pt_param {
         grad; /* what backward leaves on the shard's axis when not sharded: PT_PARTIAL_SUM for norms
                        * of heads, and for norms of rows under sequence parallelism */
     bool expert; /* replicated over the expert groups instead of the dense ones */
-    int position, stage; /* who holds it, by the pipeline cut */
+    int position, stage; /* which hold it, by the pipeline cut */
     int unit; /* embedding 0, layer l: 1 + l, head: 1 + L; experts get their own */
     int parts;
     pt_part_t part[PT_MAX_PARTS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.h — who owns which elements (layer: parallel). Pure arithmetic. */
+/* shard.h — which rank holds which elements (layer: parallel). Pure arithmetic. */
 #ifndef PENTA_SHARD_H
 #define PENTA_SHARD_H
 
@@ -7,7 +7,7 @@
 #include "penta/base/tensor.h"
 
 typedef enum pt_shard_kind {
-    PT_SHARD_NONE,  /* every rank of the axis has the whole */
+    PT_SHARD_NONE,  /* every rank of the axis holds all of it */
     PT_SHARD_PLAIN, /* equal cuts along dim */
     PT_SHARD_BLOCKED, /* dim 0 is a stack of parts (q|k|v, gate|up); each part is cut equally */
     PT_SHARD_ZIGZAG /* sequences: 2·size chunks, rank r takes r and 2·size-1-r */
@@ -18,7 +18,7 @@ typedef struct pt_shard_rule {
     int dim;
     pt_axis_t axis;
     int64_t granularity; /* cuts fall on multiples of this along dim (a head's width; 1) */
-    bool padded; /* PLAIN: what does not divide is padded at the end (a vocabulary), else refused */
+    bool padded; /* PLAIN: a length that does not divide is padded (a vocabulary); otherwise it is refused */
 } pt_shard_rule_t;
 
 /* Cuts of parameters and units: starts are multiples of this many elements. */
@@ -29,8 +29,8 @@ static inline int64_t pt_round_up(int64_t n, int64_t multiple)
     return (n + multiple - 1) / multiple * multiple;
 }
 
-/* A run of `count` along dim starting at `first` in the global tensor, at `local_first` here. It takes
- * `local_count` here: what is beyond `count` is padding, which only allocation and products see. */
+/* `count` elements along dim that start at `first` in the global tensor and at `local_first` in the shard, where they
+ * occupy `local_count`; elements beyond `count` are padding, visible to allocation and matrix products only. */
 typedef struct pt_extent {
     int64_t first, count, local_first, local_count;
 } pt_extent_t;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h — a model at work on this rank, assembled in one place (layer: session).
+/* session.h — the model of this rank and all it needs, assembled in one place (layer: session).
  *
- * A machine is where it works: device, stream, engine, mesh. A session is what works there: parameter
- * table, schedule, units, model, optimizer, and the arenas in which all of it lies. Options say what is
- * wanted: training or inference, how many chunks, a cache for decoding; a dry machine makes a
- * session of which every byte and message can be counted, though nothing is computed. Users (a run, a
- * plan, sampling, tests) read what they need from the structs, and add their own tensors to the
- * layout. */
+ * A machine is the device, stream, engine and mesh of this rank. A session is a model on a machine: parameter table,
+ * schedule, units, model, optimizer, and the arenas that hold their memory. Options select training or inference,
+ * the number of chunks, or a cache for decoding. On a dry machine every byte and message of a session can be
+ * counted, though nothing is computed. Users (a run, a plan, sampling, tests) read the fields they need and add their
+ * own tensors to the layout. */
 #ifndef PENTA_SESSION_H
 #define PENTA_SESSION_H
 
@@ -31,8 +30,8 @@ typedef struct pt_machine_options {
         *layout; /* its parallel.* cut the world; NULL: the world is one rank */
 } pt_machine_options_t;
 
-/* What the configuration asks for, but for `units`; dry: the dry device, which neither holds nor computes
- * anything. */
+/* Options as the configuration has them, except `units`. dry: the dry device, which holds no memory and computes
+ * nothing. */
 pt_machine_options_t pt_machine_options(const pt_config_t *config, bool dry);
 
 typedef struct pt_machine {
@@ -42,15 +41,17 @@ typedef struct pt_machine {
     pt_mesh_t mesh;
 } pt_machine_t;
 
-/* Collective (transport, borrowed). All ranks succeed or none; on failure nothing is left open. Warns where ranks
- * compute with different instructions or libraries. Fails: CONFIG, MEMORY. Caller closes. */
+/* Opens device, engine and mesh. Warns if ranks compute with different instruction sets or libraries.
+ *   transport   [in] borrowed
+ * Collective; all ranks succeed or none, and on failure nothing is left open. The caller closes *out. Fails: CONFIG,
+ * MEMORY. */
 pt_status_t pt_machine_open(pt_transport_t *transport,
                             const pt_machine_options_t *options, pt_machine_t *out);
 void pt_machine_close(pt_machine_t *machine);
 
 /* ---- session -------------------------------------------------------------------------------- */
 
-/* A user's own tensors, after the session's: called once to count and once to place. */
+/* Lays out the user's own tensors, after those of the session: called once to count and once to place. */
 typedef pt_status_t (*pt_session_layout_fn)(void *self,
                                             pt_arena_t arena[PT_CLASS_COUNT]);
 
@@ -88,7 +89,7 @@ typedef struct pt_session {
     void *tick_self;
 } pt_session_t;
 
-/* Tells the run that this rank is alive: called every now and then in whatever takes long. Local. */
+/* Tells the run that this rank is alive. To be called regularly in long operations. Local. */
 static inline void pt_session_tick(const pt_session_t *session)
 {
     pt_watch_beat();
@@ -96,19 +97,21 @@ static inline void pt_session_tick(const pt_session_t *session)
         session->tick(session->tick_self);
 }
 
-/* Everything but memory. *out must not move. Local: the caller agrees. On failure *out is as destroyed.
- * Fails: CONFIG, MEMORY, INTERNAL. */
+/* Creates everything except memory. *out must not be moved. Local: the caller agrees. After a failure *out is as
+ * destroyed. Fails: CONFIG, MEMORY, INTERNAL. */
 pt_status_t pt_session_create(pt_machine_t *machine,
                               const pt_session_options_t *options, pt_session_t *out);
-/* How much memory it wants: arena[].peak. What was placed is freed. Local. */
+/* Counts the memory of each arena (arena[].peak); memory that was placed before is freed. Local. */
 pt_status_t pt_session_count(pt_session_t *session);
-/* Takes the memory that was counted; weights, gradients and moments are zero. Local. Fails: MEMORY. */
+/* Allocates the memory that was counted; weights, gradients and moments are zero. Local. Fails: MEMORY. */
 pt_status_t pt_session_place(pt_session_t *session);
-/* Before the machine is closed. A zeroed session is no harm. */
+/* To be called before the machine is closed. A zeroed session may be destroyed. */
 void pt_session_destroy(pt_session_t *session);
 
-/* Accumulators on the device, of 2·PT_SUM_WORDS words together, one behind the other to `out`; waits for
- * them. Of a dry device nothing comes. Local. */
+/* Copies accumulators from the device to the host and waits for them.
+ *   from   [in] `count` accumulators, at most 2·PT_SUM_WORDS words together
+ *   out    [out] the accumulators one after the other; not written on a dry device
+ * Local. */
 pt_status_t pt_session_fetch(pt_session_t *session, const pt_tensor_t *from, int count,
                              void *out);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.h — parameters and files (layer: state).
  *
- * A checkpoint holds datasets: each part of each parameter, and the same again for each moment. A rank holds
- * hyperslabs of them, side by side in the flat buffers of its buckets. This module alone knows which are
- * which; save, load, initial weights, sampling, digest and replica check all ask it. When to save and
- * what to load is its users' business. */
+ * A checkpoint has a dataset for each part of each parameter, and one for each of its moments. A rank holds hyperslabs
+ * of them in the flat buffers of its buckets. Only this module maps one to the other; save, load, initial weights,
+ * sampling, digest and replica check use it. Its users decide when to save and what to load. */
 #ifndef PENTA_STATE_H
 #define PENTA_STATE_H
 
@@ -13,13 +12,15 @@
 
 /* ---- datasets: of the table alone ----------------------------------------------------------------- */
 
-/* Of one kind of state. */
+/* Number of datasets of one kind of state. */
 int64_t pt_state_datasets(const pt_param_table_t *table);
-/* Lists them, in the order of the table: pt_state_datasets entries at `out`. dtype: in the file. */
+/* Lists the datasets of a kind, in the order of the table.
+ *   dtype   [in] element type in the file
+ *   out     [out] pt_state_datasets entries */
 void pt_state_list(const pt_param_table_t *table, pt_state_kind_t kind,
                    pt_dtype_t dtype, pt_checkpoint_tensor_t *out);
-/* Do the weights of a file have the names and shapes of this model, and no others? Fails: CONFIG (common), naming
- * the first that differs. Local. */
+/* Checks that a file has the weights of this model, by name and shape, and no others. Local. Fails: CONFIG (common),
+ * naming the first difference. */
 pt_status_t pt_state_check_model(const pt_param_table_t *table,
                                  const pt_checkpoint_reader_t *reader, const char *path);
 
@@ -28,13 +29,13 @@ pt_status_t pt_state_check_model(const pt_param_table_t *table,
 typedef struct pt_stored {
     const pt_part_t *part;
     int64_t dataset; /* of those of a kind, as listed */
-    bool owner; /* this rank speaks for these elements: writes them, counts them in digests */
+    bool owner; /* this rank owns these elements: it writes them and counts them in digests */
     pt_hyperslab_t
         slab; /* of the dataset; .local counts from the first element of the rank's range of the bucket */
 } pt_stored_t;
 typedef pt_status_t (*pt_stored_fn)(void *self, const pt_stored_t *stored);
 
-/* What this rank keeps of a bucket in files: its shard, or, without an optimizer, all of it. */
+/* The range of a bucket that this rank exchanges with files: its shard or, without an optimizer, all of it. */
 pt_bucket_range_t pt_state_range(const pt_session_t *session, int bucket);
 /* Calls `visit` for each hyperslab in that range, until one fails. Local. */
 pt_status_t pt_state_visit(const pt_session_t *session, int bucket, pt_stored_fn visit,
@@ -50,11 +51,11 @@ typedef struct pt_state {
     void *snapshot; /* host: this rank's range of one bucket, in the type of files */
 } pt_state_t;
 
-/* To be called from the layout of the session's user (pt_session_layout_fn). */
+/* Lays out its memory; to be called from pt_session_layout_fn of the session's user. */
 pt_status_t pt_state_layout(pt_state_t *state, pt_arena_t arena[PT_CLASS_COUNT]);
 
-/* Makes the first `kinds` states whole on every replica from the shards, as loaded or drawn, and weights
- * from the masters. Collective. Needs an optimizer. */
+/* Gathers the first `kinds` states from the shards, after they were loaded or initialised, on every replica, and
+ * computes weights from master weights. Collective. Requires an optimizer. */
 pt_status_t pt_state_gather(pt_state_t *state, int kinds);
 
 typedef struct pt_state_file {

@@ -7,7 +7,7 @@
 #include "penta/data/data.h"
 #include "penta/state/state.h"
 
-/* What a run takes and does on one rank, counted before it runs. */
+/* Memory, traffic and work of one rank of a run, counted before it runs. */
 typedef struct pt_plan {
     int ranks, rank;
     int64_t parameters;            /* of the whole model */
@@ -21,14 +21,15 @@ typedef struct pt_plan {
     int64_t sequences, tokens; /* a step */
 } pt_plan_t;
 
-/* Plans rank `rank` of `ranks`. A trainer is made on the dry device and wire and takes one step, so the numbers
- * come from the arenas, shards, executor and engine of the run, not from formulas beside them.
- * device: that of the run, which makes ready whatever the step multiplies; NULL: there is none, the plan is all
- * that is wanted. Local. Fails: CONFIG, MEMORY (address space). */
+/* Plans rank `rank` of `ranks`: creates a trainer on the dry device and transport and runs one step, so the numbers
+ * come from the arenas, shards, executor and engine of the run and not from separate formulas.
+ *   device   [in] device of the run, which prepares the matrix products of the step; NULL: only a plan is wanted
+ *   out      [out] the plan
+ * Local. Fails: CONFIG, MEMORY (address space). */
 pt_status_t pt_train_plan(const pt_config_t *config, int rank, int ranks,
                           pt_device_t *device, pt_plan_t *out);
 
-/* Everything a step needs, made in one place. */
+/* Everything a step needs, created in one place. */
 typedef struct pt_trainer {
     const pt_config_t *config; /* borrowed */
     pt_machine_t machine;
@@ -57,12 +58,12 @@ typedef struct pt_trainer {
     int64_t decay_steps;   /* length of the learning-rate schedule */
 } pt_trainer_t;
 
-/* Collective (transport). Set-up up to placed arenas and initial weights. On failure everything is undone.
+/* Sets a run up, to placed arenas and initial weights. Collective (transport). On failure everything is undone.
  * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
 pt_status_t pt_trainer_create(const pt_config_t *config, pt_transport_t *transport,
                               pt_trainer_t *out);
-/* The same in two parts. Between them the run is known to be possible, no memory is placed, and a caller may
- * open its files; on failure of the second everything is undone as well. */
+/* The same in two parts. After the first the run is known to be possible and no memory is allocated, so that the caller
+ * can open its files. If the second fails, everything is undone as well. */
 pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
                                pt_trainer_t *out);
 pt_status_t pt_trainer_place(pt_trainer_t *trainer);
@@ -103,7 +104,7 @@ pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *s
 pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
                               pt_want_stop_fn want_stop, void *self, double *loss,
                               bool *stopped);
-/* Has it sequences to validate on? `which` as above. */
+/* Whether it has sequences to validate on; `which` as above. */
 bool pt_train_can_evaluate(const pt_trainer_t *trainer, int which);
 
 /* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest: of the weights.
@@ -115,7 +116,7 @@ pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, const char *r
 pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);
 
 typedef struct pt_resumed {
-    char path[4096]; /* "": the run starts afresh */
+    char path[4096]; /* "": the run does not resume */
     double loss;
 } pt_resumed_t;
 /* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations and the ends of residual branches; each adds the bias of the linear layer before it, which it reads
- * anyway. */
+/* Activations and the ends of residual branches. Each also adds the bias of the linear layer before it, whose output
+ * it reads anyway. */
 #include "src/model/block.h"
 
 /* ---- activation ---- */
 
-/* x keeps the bias, so once more finds it there. */
+/* The bias was added to x in place, so a recomputation must not add it again. */
 static pt_status_t activate_forward(const pt_call_t *call, const pt_node_t *node)
 {
     pt_op_activation_fwd_t args = {.x = pt_call_operand(call, node, PT_X),
@@ -27,7 +27,7 @@ static pt_status_t activate_input(const pt_call_t *call, const pt_node_t *node)
                                   .kind = call->model->arch->activation});
 }
 
-/* The bias was added to x, so it has x's gradient: of activations and of branches. */
+/* The bias was added to x and has its gradient; used by activations and residuals. */
 static pt_status_t activate_bias_weight(const pt_call_t *call, const pt_node_t *node)
 {
     return pt_bias_weight(call, pt_call_operand(call, node, PT_DX), node->role[0]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Positions and attention, head by head. */
+/* Rotary positions and attention. */
 #include "src/model/block.h"
 
 #include <math.h>
@@ -92,7 +92,7 @@ static pt_status_t attend_input(const pt_call_t *call, const pt_node_t *node)
                                      pt_call_dropout(call, PT_DROPOUT_ATTENTION)});
 }
 
-/* Each rank attends with its own heads; rows cut by an axis would see each other's keys only through it. */
+/* Each rank computes its own heads. Sharded rows would need the keys of other ranks. */
 static pt_status_t attend_placement(pt_program_t *program, const pt_node_t *node,
                                     pt_axis_t axis)
 {

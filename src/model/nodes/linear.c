@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear layers: the only place that calls GEMM, so the list of GEMM calls is
- * decided here. */
+/* Linear layers. GEMM is called here only, so this file decides the list of GEMM calls. */
 #include "src/model/block.h"
 
-/* FLOPs of one call: some tens of milliseconds of a CPU core, after which communication gets
- * its turn; but no side of a call is cut below SIDE, where packing operands again for each
- * call would begin to cost (a tenth of the time at 128). */
+/* FLOPs of one call: some tens of milliseconds of a CPU core, after which communication is progressed. No side of a
+ * call is cut below SIDE: packing operands for each call would become expensive (a tenth of the time at 128). */
 #define CALL_FLOPS (INT64_C(1) << 33)
 enum { SIDE = 512, SIDE_MULTIPLE = 64 };
 
@@ -19,7 +17,7 @@ static void linear_cut_side(int64_t *side, int64_t other, int64_t elements)
         *side = most;
 }
 
-/* gemm in calls of tiles of c: the longer side is cut first. */
+/* Computes c tile by tile; the longer side is cut first. */
 static pt_status_t linear_cut_gemm(const pt_call_t *call, const pt_op_gemm_t *whole)
 {
     int64_t rows = whole->c.shape[0], cols = whole->c.shape[1];
