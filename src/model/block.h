@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.h — what a model is made of (private to src/model).
+/* block.h — the parts of a model (private to src/model).
  *
- * A model is a row of blocks, each with a program (program.h). region.c decides where a block's tensors live,
- * pass.c runs the programs: recompute, brackets around weights and the split of the backward pass are there and
- * nowhere else. Where a tensor lives follows from who reads it last:
+ * A model is a list of blocks, each with a program (program.h). region.c assigns memory to the tensors of a block;
+ * pass.c runs the programs, and only it knows recompute, brackets around weights and the split of the backward
+ * pass. The memory of a tensor follows from the last pass that reads it:
  *
  *                          recompute none   selective   full, every:K     evaluation only
  *   x of the block         slot, B part     B part      B part if first   stream, two in turn
@@ -11,14 +11,14 @@
  *                                                       group
  *   forward -> input       B part           B part      group             scratch
  *   forward -> weight      W part           W part      group             scratch
- *   the same, once more    W part           scratch     group             scratch
+ *   the same, recomputed   W part           scratch     group             scratch
  *   input -> weight        scratch          scratch     scratch           -
  *   within one pass        scratch          scratch     scratch           scratch
  *   x, read in forward     stream           stream      stream            stream
  *
- * and when a weight pass may come later than its input pass, what it reads always lives in the W part (held from
- * forward on, so that selective saves nothing then). Blocks of a group are computed again together; the group's
- * buffers serve all groups of layers and all micro-batches, scratch serves all blocks. */
+ * If a weight pass may run later than its input pass, the tensors it reads are always in the W part, which is held
+ * from forward on; selective recompute then saves nothing. Blocks of a group are recomputed together. All groups
+ * of layers and all micro-batches share the buffers of a group, and all blocks share scratch. */
 #ifndef PT_MODEL_BLOCK_H
 #define PT_MODEL_BLOCK_H
 
@@ -36,7 +36,7 @@ typedef enum pt_region {
 
 typedef struct pt_place {
     pt_region_t region;
-    int64_t offset; /* bytes from the start of the region; -1: has no memory of its own */
+    int64_t offset; /* bytes from the start of the region; -1: no memory of its own */
 } pt_place_t;
 
 typedef struct pt_block {
@@ -45,8 +45,8 @@ typedef struct pt_block {
     int unit;                 /* of its parameters */
     int borrowed;             /* unit whose weights it only reads (a tied head); -1 */
     int chunk;                /* of the model */
-    int group;                /* of layers computed again together; -1: never again */
-    int param[PT_ROLE_COUNT]; /* index in the table, -1: the model has none */
+    int group;                /* of layers recomputed together; -1: not recomputed */
+    int param[PT_ROLE_COUNT]; /* index in the parameter table; -1: the model has none */
     pt_place_t *place;        /* [program->tensors] */
 } pt_block_t;
 
@@ -56,7 +56,7 @@ typedef struct pt_region_place {
     char *base;    /* NULL while planning */
 } pt_region_place_t;
 
-/* A run of blocks at a position of the cut. Its slots are its own; the other regions serve all chunks. */
+/* The blocks at a position of the cut. A chunk has its own slots; all chunks share the other regions. */
 typedef struct pt_chunk {
     int position, first, end; /* blocks [first, end) */
     pt_region_place_t slot[PT_REGION_SLOT_W + 1];
@@ -101,19 +101,19 @@ struct pt_call {
     const pt_block_t *block;
     const pt_action_t *action;
     const pt_batch_view_t *batch;
-    const pt_decode_t *decode; /* NULL: the batch is all that attention sees */
+    const pt_decode_t *decode; /* NULL: no cache, attention sees the batch only */
     pt_stream_t *stream;
     int64_t rows;
-    bool last_weight; /* weight pass: the step's last of this chunk */
-    bool again;       /* forward once more: its inputs are as forward left them */
-    pt_tensor_t x;    /* what came into the chunk, for its first block; else absent */
-    pt_tensor_t y;    /* forward: [n,C]; absent: nobody wants it */
-    pt_tensor_t dy;   /* backward: [n,C] */
+    bool last_weight; /* the last weight pass of this chunk in the step */
+    bool again; /* forward is recomputed, from inputs that forward has left in place */
+    pt_tensor_t x;  /* the input of the chunk, for its first block; otherwise absent */
+    pt_tensor_t y;  /* forward: [n,C]; absent: not needed */
+    pt_tensor_t dy; /* backward: [n,C] */
 };
 
 /* ---- region.c ---- */
 
-/* Regions and offsets of all blocks. Fails: MEMORY on overflow. */
+/* Computes regions and offsets of all blocks. Fails: MEMORY on overflow. */
 pt_status_t pt_model_plan_memory(pt_model_t *model);
 pt_status_t pt_model_take_memory(pt_model_t *model, pt_arena_t *activations,
                                  pt_arena_t *workspace);
@@ -121,10 +121,10 @@ pt_status_t pt_model_take_memory(pt_model_t *model, pt_arena_t *activations,
 pt_tensor_t pt_model_bind(const pt_model_t *model, const pt_block_t *block, int tensor,
                           const pt_action_t *action, int64_t rows);
 
-/* ---- what nodes find in a call: call.c ---- */
+/* ---- access to tensors and parameters in a call: call.c ---- */
 
 pt_tensor_t pt_call_tensor(const pt_call_t *call, int tensor);
-/* An operand of a node; absent where it has none. */
+/* An operand of a node; absent if the node has no such operand. */
 pt_tensor_t pt_call_operand(const pt_call_t *call, const pt_node_t *node,
                             pt_operand_t operand);
 /* Weight or gradient of a parameter of this block; absent when the model has none. */
@@ -134,22 +134,22 @@ pt_dropout_t pt_call_dropout(const pt_call_t *call, pt_dropout_site_t site);
 /* x = 0. */
 pt_status_t pt_call_clear(const pt_call_t *call, pt_tensor_t x);
 
-/* ---- what nodes share with the head: nodes/ ---- */
+/* ---- functions that nodes and the head share: nodes/ ---- */
 
 /* y[n,out] = x[n,in]·Wᵀ; dx = dy·W; dW (+=) dyᵀ·x.
- * Cut into calls of a fixed size that depends on the shapes only (a GEMM's bits
- * depend on its cut); communication makes progress between them. */
+ * Each is divided into GEMM calls whose sizes depend on the shapes only, since the bits of a GEMM depend on its
+ * division. Communication is progressed between the calls. */
 pt_status_t pt_linear_forward(const pt_call_t *call, pt_tensor_t x, pt_tensor_t weight,
                               pt_tensor_t y);
 pt_status_t pt_linear_input(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t weight,
                             pt_tensor_t dx);
 pt_status_t pt_linear_weight(const pt_call_t *call, pt_tensor_t dy, pt_tensor_t x,
                              pt_tensor_t dweight);
-/* dbias (+=) column sums of dy; nothing where the model has no such bias. */
+/* dbias (+=) column sums of dy; does nothing if the model has no such bias. */
 pt_status_t pt_bias_weight(const pt_call_t *call, pt_tensor_t dy, pt_role_t bias);
 
-/* A norm at work. dweight, dbias of the input pass take this micro-batch's part alone,
- * overwritten; the weight pass adds it to the gradient. */
+/* Operands of a norm. The input pass overwrites dweight and dbias with the sums of this micro-batch; the weight pass
+ * adds them to the gradients. */
 typedef struct pt_norm_args {
     pt_norm_t kind;
     pt_role_t weight, bias; /* bias PT_ROLE_COUNT: none */
@@ -165,14 +165,14 @@ pt_status_t pt_norm_weight(const pt_call_t *call, const pt_norm_args_t *norm);
 
 /* Logits (type A) of rows [first_row, …) of the head's call. */
 pt_status_t pt_head_logits(const pt_call_t *call, int64_t first_row, pt_tensor_t logits);
-/* The gradient of the head's input, which backward hands on. */
+/* The gradient of the input of the head, which its backward pass returns. */
 pt_tensor_t pt_head_gradient(const pt_model_t *model, const pt_block_t *block,
                              const pt_action_t *action, int64_t rows);
 
-/* Keys and values of the places so far. */
+/* The cache of keys and values. */
 pt_status_t pt_cache_layout(pt_model_t *model, pt_arena_t *activations);
 pt_status_t pt_cache_prepare(pt_model_t *model, pt_stream_t *stream);
-/* Attention of the rows of the batch to all their sequences have in the cache, which they join first. */
+/* Appends keys and values of the batch to the cache, then computes attention over all that their sequences have there. */
 pt_status_t pt_cache_attend(const pt_call_t *call, const pt_op_attention_fwd_t *rows);
 
 int64_t pt_rotary_columns(const pt_arch_t *arch); /* R; 0: none */

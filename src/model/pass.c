@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three passes over the blocks. Recompute and the split of backward are here and
- * nowhere else; so are the brackets around the weights of a unit. */
+/* The three passes over the blocks. Only this file knows recompute, the split of the backward pass, and the brackets
+ * around the weights of a unit. */
 #include "src/model/block.h"
 
 typedef struct pass {
@@ -11,7 +11,7 @@ typedef struct pass {
     pt_passage_t passage;
     const pt_chunk_t *chunk;
     pt_stream_t *stream;
-    int unit;            /* whose brackets are open; -1: none */
+    int unit;            /* the unit whose brackets are open; -1: none */
     int borrowed;        /* a second unit whose weights are open; -1: none */
     bool weights, grads; /* which are */
     bool last;           /* no gradient comes after this pass */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the tensors of blocks live. The rules are drawn in block.h. */
+/* Assigns memory to the tensors of blocks, by the table in block.h. */
 #include "src/model/block.h"
 
 static const pt_chunk_t *region_chunk_of(const pt_model_t *model,
@@ -58,7 +58,7 @@ static pt_region_t region_of(const pt_model_t *model, const pt_block_t *block, i
     return for_weight ? PT_REGION_SLOT_W : PT_REGION_SLOT_B;
 }
 
-/* What comes into a chunk lies where it was received. */
+/* The input of a chunk stays where it was received. */
 static bool region_has(const pt_model_t *model, const pt_block_t *block, int index)
 {
     const pt_block_tensor_t *tensor = &block->program->tensor[index];
