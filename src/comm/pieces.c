@@ -30,7 +30,7 @@ int64_t pt_transfer_granularity(const pt_transfer_t *transfer)
     return transfer->granularity > 0 ? transfer->granularity : 1;
 }
 
-/* What is cut into blocks. An all-reduce has one, which goes to all. */
+/* The tensor that is divided into blocks. An all-reduce has one block, which goes to all ranks. */
 static int64_t piece_whole(const pt_transfer_t *transfer)
 {
     return pt_tensor_count(transfer->kind == PT_ALL_GATHER ? &transfer->recv
@@ -221,7 +221,7 @@ static pt_status_t piece_stage_out(pt_request_t *request, const pt_slot_t *slot)
     return PT_OK;
 }
 
-/* Blocks as they lie in the caller's tensor, or close together. */
+/* Describes blocks in the caller's tensor, or packed. */
 static void piece_list(const pt_request_t *request, const pt_slot_t *slot, bool packed,
                        int64_t *counts, int64_t *starts)
 {
@@ -235,7 +235,7 @@ static void piece_list(const pt_request_t *request, const pt_slot_t *slot, bool 
     }
 }
 
-/* From every rank as much as this one has of its own. */
+/* Every rank sends as much as this one holds itself. */
 static void piece_list_equal(const pt_request_t *request, int64_t own, int64_t *counts,
                              int64_t *starts)
 {

@@ -28,7 +28,7 @@ void pt_ring_destroy(pt_comm_t *comm)
     comm->ring = NULL;
 }
 
-/* Of the slot: the counts of its blocks, and room for libraries that want them as int. */
+/* Allocates the counts of a slot, with space for libraries that take them as int. */
 static pt_status_t ring_slot(pt_comm_t *comm, pt_slot_t *slot)
 {
     size_t size = (size_t)comm->group->size;

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Seconds of evaluation between two looks for a reason to stop. */
+/* Seconds of evaluation between two checks for a reason to stop. */
 static const double look_every_sec = 3;
 
 typedef struct evaluation {
@@ -14,7 +14,7 @@ typedef struct evaluation {
     int64_t sequences, rounds, valid;
     pt_want_stop_fn want_stop;
     void *self;      /* of want_stop */
-    double next_sec; /* when it is asked next */
+    double next_sec; /* time of its next call */
 } evaluation_t;
 
 static pt_status_t evaluate_read(pt_trainer_t *t, evaluation_t *e, int64_t round)
@@ -51,7 +51,7 @@ static pt_status_t evaluate_forward(pt_trainer_t *t)
     return pt_comm_wait_stream(t->session.engine, t->session.stream);
 }
 
-/* No rank begins a forward pass, where others may wait for it, unless all have read what it takes. */
+/* No rank begins a forward pass, in which others may wait for it, before all have read its input. */
 static pt_status_t evaluate_run(pt_trainer_t *t, evaluation_t *e, bool *stopped)
 {
     for (int64_t round = 0; round < e->rounds; round++) {
@@ -77,7 +77,7 @@ bool pt_train_can_evaluate(const pt_trainer_t *t, int which)
 pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
                               void *self, double *loss, bool *stopped)
 {
-    /* A step has asked just before, which many small corpora must not hide. */
+    /* The step before has just checked; several small corpora in a row must check as well. */
     evaluation_t e = {.want_stop = want_stop,
                       .self = self,
                       .next_sec = which > 0 ? 0 : pt_clock_sec() + look_every_sec};

@@ -15,7 +15,7 @@
 
 /* ---- the loop --------------------------------------------------------------------------------------- */
 
-/* Masks are the same each time: it is said once. */
+/* Validation masks do not change, so the warning is given once. */
 static void run_warn_of_no_validation(const run_t *run, int which)
 {
     if (run->evaluated || !pt_train_can_evaluate(&run->trainer, which))
@@ -79,7 +79,7 @@ static void run_keep_time(run_t *run, const pt_step_result_t *step,
     run->timed_tokens += step->valid_tokens;
 }
 
-/* Such a step is legal, and looks like a very good one. */
+/* A step without valid labels has a loss of zero, easily mistaken for convergence. */
 static void run_warn_of_no_labels(run_t *run, const pt_step_result_t *step)
 {
     if (step->valid_tokens > 0 || run->warned)
@@ -92,7 +92,7 @@ static void run_warn_of_no_labels(run_t *run, const pt_step_result_t *step)
         (long long)run->trainer.step);
 }
 
-/* Another run that took the directory over ends this one. What cannot be known now the save will ask again. */
+/* Ends this run if another one has taken over the directory. If that cannot be determined now, the next save checks again. */
 static pt_status_t run_check_owner(run_t *run)
 {
     pt_status_t ours = PT_OK;
@@ -115,7 +115,7 @@ static pt_step_request_t run_request(void *self)
                                .slow = run->straggler.slow};
 }
 
-/* A step that was done is reported, also when the next one cannot be. */
+/* Reports a completed step even if the next batch cannot be read. */
 static pt_status_t run_take_step(run_t *run, pt_step_result_t *step)
 {
     int64_t before[PT_AXIS_WORLD + 1];
@@ -176,7 +176,7 @@ static pt_status_t run_loop(run_t *run)
 
 /* ---- beginning and end ------------------------------------------------------------------------------ */
 
-/* Of an earlier run: one that is killed now must not seem to have ended like that one. */
+/* Removes files of an earlier run: if this run is killed, it must not seem to have ended as the earlier one did. */
 static pt_status_t run_remove_old(const run_t *run, const char *name)
 {
     char path[PT_CONFIG_TEXT + 16];
@@ -195,7 +195,7 @@ static pt_status_t run_find_newest(run_t *run)
     run->intact_step = -1;
     if (pt_checkpoint_newest(NULL, pt_rundir_checkpoints(run->dir), NULL,
                              pt_checkpoint_look, NULL, &newest) != PT_OK)
-        pt_error_clear(); /* whoever loads says so */
+        pt_error_clear(); /* the load reports it */
     else if (newest.path[0])
         run->intact_step = newest.step;
     return PT_OK;
@@ -211,7 +211,7 @@ static pt_status_t run_open_directory(run_t *run)
     return run_remove_old(run, "status.json");
 }
 
-/* Once it is known that this configuration goes on from what is there. */
+/* Called once it is known that this configuration can resume from the directory. */
 static pt_status_t run_open_records(run_t *run)
 {
     char *ini = NULL;
@@ -239,7 +239,7 @@ static bool run_is_terminal(void)
     return isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) >= 0;
 }
 
-/* Every rank knows what there is to go on from, should it be stopped before the loop. */
+/* Every rank learns which checkpoint exists, in case it is stopped before the loop. */
 static pt_status_t run_enter_directory(run_t *run)
 {
     pt_comm_t *world = run->trainer.session.mesh->world;
@@ -271,7 +271,7 @@ static pt_status_t run_prepare(run_t *run, pt_transport_t *transport)
     return stop_before_loop(run);
 }
 
-/* Weights of the newest checkpoint, or those to begin with. */
+/* Loads the newest checkpoint, or the initial weights. */
 static pt_status_t run_load(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
@@ -340,7 +340,7 @@ static bool run_has_directory(run_t *run)
     return opened && run_is_owner(run);
 }
 
-/* status.json: rank 0 speaks for what all ranks know, a rank alone for its own failure. */
+/* Writes status.json: rank 0 what all ranks know, another rank its own failure. */
 static void run_write_status(run_t *run, pt_status_t status)
 {
     const pt_error_t *error = pt_error_last();

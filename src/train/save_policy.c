@@ -27,7 +27,7 @@ pt_status_t tell_unsaved(const run_t *run, pt_status_t status)
                    (long long)first, (long long)done, newest);
 }
 
-/* The directory is ours, as it should be, and nothing in it will be replaced. Rank 0. */
+/* Checks that the directory still belongs to this run and that no file will be replaced. Rank 0. */
 static pt_status_t save_make_way(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
@@ -41,14 +41,14 @@ static pt_status_t save_make_way(run_t *run)
     return PT_OK;
 }
 
-/* Without a look at older files. */
+/* Publishes without retiring older files. */
 static pt_status_t save_publish(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 64], directory[PT_CONFIG_TEXT + 16];
     char record[PT_CONFIG_TEXT + 16];
     pt_trainer_t *t = &run->trainer;
     pt_status_t ready = run->root ? save_make_way(run) : PT_OK;
-    PT_TRY(pt_comm_agree(t->session.mesh->world, ready, true)); /* whoever saves tells */
+    PT_TRY(pt_comm_agree(t->session.mesh->world, ready, true)); /* the save reports it */
     PT_TRY(pt_train_check_weights(t));
     double start = pt_clock_sec();
     t->where.phase = PT_PHASE_SAVE;
@@ -100,7 +100,7 @@ pt_status_t save_if_failed(run_t *run, pt_status_t status)
     char prefix[64];
     if (status == PT_OK || !save_is_worth_saving(run, status))
         return status;
-    pt_error_print(); /* the cause first */
+    pt_error_print(); /* the cause comes first */
     pt_error_t cause = *pt_error_last();
     pt_error_clear();
     int64_t step = run->trainer.step;
@@ -109,7 +109,7 @@ pt_status_t save_if_failed(run_t *run, pt_status_t status)
                     "saved step %lld before the end: the next start goes on from it",
                     (long long)step);
     } else {
-        /* Some failures of a file leave no way to end together. */
+        /* After some failures of a file the ranks cannot end together. */
         cause.scope = pt_error_is_fatal() ? PT_SCOPE_LOCAL : cause.scope;
         snprintf(prefix, sizeof prefix, "step %lld could not be saved either",
                  (long long)step);

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* ---- what the executor calls --------------------------------------------------------------------- */
+/* ---- callbacks of the executor --------------------------------------------------------------------- */
 
 static pt_batch_view_t step_batch_of(const pt_trainer_t *t, const pt_action_t *action)
 {
@@ -19,7 +19,7 @@ static pt_batch_view_t step_batch_of(const pt_trainer_t *t, const pt_action_t *a
     return batch;
 }
 
-/* A user who asks twice wants out now, not at the end of the step. */
+/* A second request ends the run now and not at the end of the step. */
 static pt_status_t step_start_action(pt_trainer_t *t, const pt_action_t *action,
                                      pt_phase_t phase)
 {
@@ -67,7 +67,7 @@ int64_t pt_train_counted(const pt_trainer_t *t, int64_t valid)
     return speaks ? valid : 0;
 }
 
-/* N of a step is known from the exchange at the end of the one before; the first asks for itself. */
+/* N of a step comes from the exchange at the end of the previous one; the first step needs a sum of its own. */
 static pt_status_t step_load_batch(pt_trainer_t *t)
 {
     int64_t valid = 0;
@@ -97,7 +97,7 @@ static pt_status_t step_poison(pt_trainer_t *t)
 {
     if (pt_fault("train.gradient") != PT_FAULT_NAN)
         return PT_OK;
-    /* In a shard of this rank, if it has one: nobody reads the rest. */
+    /* In the shard of this rank, if it has one: the rest is not read. */
     int bucket = 0, last = pt_units_buckets(t->session.units) - 1;
     while (bucket < last && pt_bucket_shard(t->session.units, bucket).count == 0)
         bucket++;
@@ -108,7 +108,7 @@ static pt_status_t step_poison(pt_trainer_t *t)
                       &(pt_op_fill_t){.x = grads, .value = NAN});
 }
 
-/* Loss and squared norm, exactly summed, from the device to the host. */
+/* Copies the exact sums of loss and squared norm from the device to the host. */
 static pt_status_t step_fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
 {
     pt_tensor_t from[2] = {pt_model_loss_accumulator(t->session.model), t->norm_sum};
@@ -116,7 +116,7 @@ static pt_status_t step_fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
     return pt_session_fetch(&t->session, from, 2, sums);
 }
 
-/* The batch of the next step. Its failure waits, in t->ahead, until all ranks have done this one. */
+/* Reads the batch of the next step. A failure is kept in t->ahead until all ranks have completed this step. */
 static void step_read_ahead(pt_trainer_t *t)
 {
     pt_where_t where = t->where;
@@ -135,7 +135,7 @@ static void step_read_ahead(pt_trainer_t *t)
     t->where = where;
 }
 
-/* The step is done: does all of the next batch lie ready? Only asked when some rank failed. */
+/* After a step: agrees whether all ranks have the next batch. Called only if some rank failed to read it. */
 static pt_status_t step_agree_ahead(pt_trainer_t *t)
 {
     if (t->ahead.status != PT_OK)
@@ -169,7 +169,7 @@ static pt_status_t step_exchange(pt_trainer_t *t, pt_step_request_fn ask, void *
     return PT_OK;
 }
 
-/* All ranks have the same loss and norm, so they skip together. */
+/* Decides whether to skip the step. All ranks have the same loss and norm, so they decide alike. */
 static pt_status_t step_judge(pt_trainer_t *t, pt_step_result_t *out)
 {
     bool finite = isfinite(out->loss) && isfinite(out->grad_norm);
@@ -182,7 +182,7 @@ static pt_status_t step_judge(pt_trainer_t *t, pt_step_result_t *out)
     out->skipped = !finite;
     if (hope)
         return PT_OK;
-    t->scale = before; /* the whole state is that before the step */
+    t->scale = before; /* the state is that before the step */
     return pt_train_explain_nonfinite(t, out);
 }
 
@@ -215,7 +215,7 @@ static pt_status_t step_run(pt_trainer_t *t, pt_step_request_fn ask, void *self,
                            t->session.mesh->coordinate[PT_AXIS_PIPELINE], &ops));
     t->where.chunk = t->where.micro_batch = t->where.layer = -1;
     double reading = pt_clock_sec();
-    step_read_ahead(t); /* while gradients are on their way */
+    step_read_ahead(t); /* while gradients are being reduced */
     out->data_sec += pt_clock_sec() - reading;
     t->where.phase = PT_PHASE_REDUCE;
     PT_TRY(pt_units_finish(t->session.units, t->session.stream));

@@ -20,7 +20,7 @@ static bool stop_is_short_of_time(const run_t *run)
     double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
     double step =
         run->in_step ? fmax(run->step_sec, now - run->step_start_sec) : run->step_sec;
-    /* An evaluation asks every few seconds only. */
+    /* An evaluation checks every few seconds only. */
     bool evaluates = run->config->run.eval_every > 0 ||
                      run->trainer.step >= run->config->train.steps;
     double slack = evaluates ? 5 : 1;
@@ -34,7 +34,7 @@ static const char *stop_trigger_path(const run_t *run, char *path, size_t size)
     return path;
 }
 
-/* Anything of that name but a directory, which a run could not always remove. */
+/* Whether a stop file exists: anything but a directory, which a run could not always remove. */
 static bool stop_has_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
@@ -164,7 +164,7 @@ void stop_remove_trigger(run_t *run)
     }
 }
 
-/* Of several the most important one counts; the lowest rank that knows of it tells. */
+/* Of several reasons the most important one counts; the lowest rank that knows it reports it. */
 pt_status_t stop_explain(run_t *run)
 {
     pt_comm_t *world = run->trainer.session.mesh->world;

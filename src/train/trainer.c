@@ -66,7 +66,7 @@ static void trainer_warn_of_moments(const pt_trainer_t *t)
                     t->config->train.beta2);
 }
 
-/* Tokens that leave a sample to train on, whatever share of them that is. */
+/* The least number of tokens whose training share is a sample, for any data.split. */
 static int64_t trainer_enough_tokens(const pt_config_t *config)
 {
     double train, validation;
@@ -173,8 +173,8 @@ static pt_status_t trainer_make_session(pt_trainer_t *t, const pt_arch_t *arch)
     return pt_session_create(&t->machine, &options, &t->session);
 }
 
-/* Each replica draws its shard, so that many ranks need no longer than one. Collective. */
-static pt_status_t trainer_draw_weights(pt_trainer_t *t)
+/* Each replica initialises its shard only, so that the time does not grow with the number of ranks. Collective. */
+static pt_status_t trainer_initialise_weights(pt_trainer_t *t)
 {
     for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
         PT_TRY(pt_model_init_bucket(
@@ -206,7 +206,7 @@ static pt_status_t trainer_open_machine(pt_trainer_t *t, pt_transport_t *transpo
     return PT_OK;
 }
 
-/* The plan, and everything but memory; the caller agrees. */
+/* Makes the plan, and everything except memory; the caller agrees. */
 static pt_status_t trainer_make_local(pt_trainer_t *t, const pt_arch_t *arch)
 {
     const pt_comm_t *world = t->machine.mesh.world;
@@ -234,12 +234,12 @@ static pt_status_t trainer_prepare(const pt_config_t *config, pt_transport_t *tr
     PT_TRY_GOTO(fail, trainer_open_machine(out, transport, &arch, dry));
     trainer_choose_loading(out);
     status = trainer_make_local(out, &arch);
-    /* Of a dry trainer its maker speaks. */
+    /* The creator of a dry trainer reports its errors. */
     PT_TRY_GOTO(fail, pt_comm_agree(out->machine.mesh.world, status, dry));
     PT_TRY_GOTO(fail, trainer_check_same_data(out));
     if (!dry)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
-    /* After that look: of a model that is another one it matters little whether it fits. */
+    /* After that check: whether it fits is of no interest if the checkpoint is of another model. */
     PT_TRY_GOTO(
         fail, pt_comm_agree(out->machine.mesh.world, pt_train_check_memory(out), dry));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
@@ -255,14 +255,15 @@ pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transp
     return trainer_prepare(config, transport, false, out);
 }
 
-/* Only now: what one rank takes, another would miss when it looks how much there is. */
+/* A separate step, after all ranks have checked free memory: memory that one rank allocates would be missing in the check
+ * of another. */
 pt_status_t pt_trainer_place(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;
     pt_status_t status = pt_session_place(&t->session);
     PT_TRY_GOTO(fail,
                 pt_comm_agree(t->machine.mesh.world, status, t->machine.device->dry));
-    PT_TRY_GOTO(fail, trainer_draw_weights(t));
+    PT_TRY_GOTO(fail, trainer_initialise_weights(t));
     t->decay_steps = c->train.decay_steps ? c->train.decay_steps : c->train.steps;
     return PT_OK;
 fail:
