@@ -3,6 +3,7 @@
 #ifndef PT_REGRESSION_RANKS_H
 #define PT_REGRESSION_RANKS_H
 
+#include "regression/backend.h"
 #include "regression/tap.h"
 
 #include "penta/base/rng.h"
@@ -84,9 +85,7 @@ static void ranks_close_engine(void)
 static void ranks_start(int *argc, char ***argv)
 {
     static MPI_Comm world = MPI_COMM_WORLD;
-    const char *backend = getenv("PENTA_TEST_BACKEND");
-    pt_device_options_t options = {
-        .name = backend ? backend : "cpu", .isa = "auto", .threads = 1};
+    pt_device_options_t options = {.kind = backend_of_test(), .threads = 1};
 
     MPI_Init(argc, argv);
     MPI_Comm_rank(world, &ranks.rank);

@@ -179,8 +179,8 @@ static void dry_equals_real(void)
     pt_arena_t work;
     int64_t staging;
 
-    MUST(pt_device_open(
-        &(pt_device_options_t){.name = "dry", .isa = "auto", .threads = 1}, &device));
+    MUST(pt_device_open(&(pt_device_options_t){.kind = PT_DEVICE_DRY, .threads = 1},
+                        &device));
     options.device = device;
     MUST(pt_transport_open_dry(ranks.rank, ranks.size, &transport));
     MUST(pt_engine_create(transport, &options, &engine));

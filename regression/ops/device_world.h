@@ -4,6 +4,7 @@
 #define PT_REGRESSION_DEVICE_WORLD_H
 
 #include "penta/ops/device.h"
+#include "regression/backend.h"
 #include "regression/tap.h"
 #include <string.h>
 
@@ -19,19 +20,7 @@ typedef struct world {
     double *buffer[BUFFERS];
 } world_t;
 
-static const char *backend; /* of this run of the test */
-
-static inline void choose_backend(void)
-{
-    backend = getenv("PENTA_TEST_BACKEND");
-    if (!backend)
-        backend = "shadow";
-}
-
-static inline int is(const char *name)
-{
-    return strcmp(backend, name) == 0;
-}
+static pt_device_kind_t backend; /* of this run of the test */
 
 /* A call that a test needs; counts as a result only when it fails. */
 static inline void must(pt_status_t status, const char *what)
@@ -109,10 +98,10 @@ static inline int wait_on_host(world_t *w, int b)
     return 0;
 }
 
-static inline void open_world(world_t *w, const char *name, uint64_t seed)
+static inline void open_world(world_t *w, pt_device_kind_t kind, uint64_t seed)
 {
     pt_device_options_t options = {
-        .name = name, .isa = "base", .threads = 1, .seed = seed};
+        .kind = kind, .isa = PT_ISA_BASE, .threads = 1, .seed = seed};
 
     memset(w, 0, sizeof *w);
     MUST(pt_device_open(&options, &w->device));

@@ -8,6 +8,7 @@
 #include "penta/base/alloc.h"
 #include "penta/ops/device.h"
 #include "penta/base/normal.h"
+#include "regression/backend.h"
 #include "regression/tap.h"
 #include <math.h>
 #include <stdlib.h>
@@ -372,16 +373,10 @@ static void ot_differences(ot_t *t, ot_tensor_t *x, const ot_tensor_t *dx,
     t->worst = worst;
 }
 
-static const char *ot_backend(void)
-{
-    const char *name = getenv("PENTA_TEST_BACKEND");
-    return name && *name ? name : "cpu";
-}
-
-static void ot_open(ot_t *t, const char *isa, int threads)
+static void ot_open(ot_t *t, pt_isa_t isa, int threads)
 {
     pt_device_options_t options = {
-        .name = ot_backend(), .isa = isa, .threads = threads, .seed = 1};
+        .kind = backend_of_test(), .isa = isa, .threads = threads, .seed = 1};
 
     t->workspace = NULL;
     if (pt_device_open(&options, &t->device) != PT_OK ||

@@ -36,7 +36,7 @@ static void *take(world_t *w, pt_memory_t memory, int64_t bytes)
 static void test_access(void)
 {
     world_t w;
-    int closed = !is("cpu");
+    int closed = backend != PT_DEVICE_CPU;
 
     open_world(&w, backend, 1);
     tap_ok(kills(w.buffer[0]) == closed, "device memory is closed to the host");
@@ -109,7 +109,8 @@ static void test_lazy(void)
     fill(&w, 0, 0, 3);
     copy(&w, 0, HOST, 0);
     record(&w, HOST, 0);
-    tap_ok(is("cpu") ? all_are(w.buffer[HOST], 3) : all_poison(w.buffer[HOST]),
+    tap_ok(backend == PT_DEVICE_CPU ? all_are(w.buffer[HOST], 3)
+                                    : all_poison(w.buffer[HOST]),
            "nothing ran yet, and the destination is poison (cpu: it ran)");
     int queries = wait_on_host(&w, HOST);
     tap_ok(all_are(w.buffer[HOST], 3), "a ready event means done: %d queries", queries);
@@ -280,7 +281,7 @@ static void test_missing_wait(void)
         without += is_seen((uint64_t)seed, 0);
     }
     tap_ok(with == SEEDS, "work waited for is seen under every seed");
-    if (is("shadow"))
+    if (backend == PT_DEVICE_SHADOW)
         tap_ok(without < SEEDS, "a missing wait shows under %d of %d seeds",
                SEEDS - without, SEEDS);
 }
@@ -319,7 +320,7 @@ static void test_seeds(void)
         same += memcmp(now, again, sizeof now) == 0;
     }
     tap_ok(same == SEEDS - 1, "a seed does the same again");
-    if (!is("shadow"))
+    if (backend != PT_DEVICE_SHADOW)
         return;
     tap_ok(wins[0] > 5 && wins[1] > 5, "either stream may be first: %d, %d times",
            wins[0], wins[1]);
@@ -359,12 +360,12 @@ static void test_dry(void)
 
 int main(void)
 {
-    choose_backend();
+    backend = backend_of_test();
     test_access();
     test_counting();
-    if (is("shadow"))
+    if (backend == PT_DEVICE_SHADOW)
         test_poison();
-    if (is("dry")) {
+    if (backend == PT_DEVICE_DRY) {
         test_dry();
     } else {
         test_lazy();

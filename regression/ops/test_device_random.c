@@ -114,7 +114,7 @@ static int wrong_sequences(duty_t without, int count)
     int wrong = 0;
 
     neglected = without;
-    open_world(&reference, "cpu", 0);
+    open_world(&reference, PT_DEVICE_CPU, 0);
     for (int i = 0; i < count; i++) {
         if (i % 100 == 0)
             open_world(&w, backend, (uint64_t)i);
@@ -132,7 +132,7 @@ static void test_random(void)
     int wrong = wrong_sequences(ALL_DUTIES, SEQUENCES);
 
     tap_ok(wrong == 0, "%d random sequences: %d wrong", SEQUENCES, wrong);
-    if (!is("shadow"))
+    if (backend != PT_DEVICE_SHADOW)
         return;
     wrong = wrong_sequences(NO_STREAM_WAIT, SOME);
     tap_ok(wrong > SOME / 20, "without stream_wait %d of %d are wrong", wrong, SOME);
@@ -143,7 +143,7 @@ static void test_random(void)
 
 int main(void)
 {
-    choose_backend();
+    backend = backend_of_test();
     test_random();
     return tap_done();
 }

@@ -1,6 +1,6 @@
 /* TEST timeout=30 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices by name, what open refuses, what checks say, what is counted. */
+/* Devices by kind, what open refuses, what checks say, what is counted. */
 #include "penta/base/alloc.h"
 #include "penta/ops/device.h"
 #include "regression/tap.h"
@@ -20,20 +20,27 @@ static void refused(pt_status_t got, pt_status_t status, const char *text,
 
 static void test_open(void)
 {
-    pt_device_options_t options = {.name = "auto", .isa = "auto", .threads = 1};
+    pt_device_options_t options = {.kind = PT_DEVICE_CUDA, .threads = 1};
     pt_device_t *other = NULL;
-    options.name = "cuda";
     refused(pt_device_open(&options, &other), PT_CONFIG, "no CUDA", "cuda");
-    options.name = "abacus";
-    refused(pt_device_open(&options, &other), PT_CONFIG, "abacus", "unknown device");
-    options.name = "cpu";
-    options.isa = "v9";
-    refused(pt_device_open(&options, &other), PT_CONFIG, "v9", "unknown level");
-    options.isa = "base";
+    options.kind = PT_DEVICE_CPU;
+    for (options.isa = PT_ISA_BASE; options.isa < PT_ISA_COUNT; options.isa++) {
+        const char *level = pt_isa_name(options.isa);
+        if (!pt_cpu_kernels(options.isa)) {
+            refused(pt_device_open(&options, &other), PT_CONFIG, level, "not here");
+            continue;
+        }
+        tap_ok(pt_device_open(&options, &other) == PT_OK &&
+                   strcmp(other->isa, level) == 0,
+               "level %s opens", level);
+        pt_device_close(other);
+        other = NULL;
+    }
+    options.isa = PT_ISA_BASE;
     options.threads = 0;
     refused(pt_device_open(&options, &other), PT_CONFIG, "threads", "no threads");
     tap_ok(other == NULL, "nothing is opened by what fails");
-    options = (pt_device_options_t){.name = "auto", .isa = "auto", .threads = 1};
+    options = (pt_device_options_t){.kind = PT_DEVICE_AUTO, .threads = 1};
     tap_ok(pt_device_open(&options, &device) == PT_OK, "auto opens");
     tap_ok(strcmp(device->ops->name, "cpu") == 0, "auto is cpu, level %s", device->isa);
     tap_ok(device->ops->stream_create(device, &stream) == PT_OK, "a stream");
@@ -185,9 +192,9 @@ static void test_costs(void)
 }
 
 /* One query of a head of 100 columns, on a device of `threads`; returns what was recorded. */
-static int64_t workspace_of(const char *name, int threads)
+static int64_t workspace_of(pt_device_kind_t kind, int threads)
 {
-    pt_device_options_t options = {.name = name, .isa = "base", .threads = threads};
+    pt_device_options_t options = {.kind = kind, .isa = PT_ISA_BASE, .threads = threads};
     pt_device_t *d = NULL;
     pt_stream_t *s = NULL;
     void *memory = NULL, *scratch = NULL;
@@ -196,7 +203,7 @@ static int64_t workspace_of(const char *name, int threads)
               d->ops->stream_create(d, &s) == PT_OK &&
               pt_device_alloc(d, PT_MEMORY_DEVICE, "x", 4096, &memory) == PT_OK;
     if (!ok) {
-        tap_ok(0, "%s: %s", name, pt_error_last()->text);
+        tap_ok(0, "device %d: %s", (int)kind, pt_error_last()->text);
         return 0;
     }
     pt_tensor_t x = pt_tensor_3d(memory, PT_F32, PT_MEMORY_DEVICE, 1, 1, 100);
@@ -209,7 +216,7 @@ static int64_t workspace_of(const char *name, int threads)
     args.lse = pt_tensor_2d((char *)memory + 3072, PT_F32, PT_MEMORY_DEVICE, 1, 1);
     args.shape.q_position = args.shape.k_position = place;
     ok = pt_op_fill(d, s, &zero) == PT_OK && d->workspace_peak == 0;
-    tap_ok(ok, "%s: a fill needs no workspace", name);
+    tap_ok(ok, "%s: a fill needs no workspace", d->ops->name);
     pt_device_set_workspace(d, s, NULL, 0);
     pt_status_t refusal = pt_op_attention_fwd(d, s, &args);
     peak = d->workspace_peak;
@@ -227,7 +234,7 @@ static int64_t workspace_of(const char *name, int threads)
         /* What is queued keeps the workspace it was queued with. */
         pt_device_set_workspace(d, s, NULL, 0);
         ok = ok && d->ops->stream_sync(d, s) == PT_OK;
-        tap_ok(ok, "%s: %lld bytes are enough", name, (long long)peak);
+        tap_ok(ok, "%s: %lld bytes are enough", d->ops->name, (long long)peak);
         pt_device_free(d, PT_MEMORY_DEVICE, scratch, peak);
     }
     pt_device_free(d, PT_MEMORY_DEVICE, memory, 4096);
@@ -238,8 +245,9 @@ static int64_t workspace_of(const char *name, int threads)
 
 static void test_workspace(void)
 {
-    int64_t one = workspace_of("cpu", 1), dry = workspace_of("dry", 3);
-    tap_ok(one > 0 && workspace_of("shadow", 1) == one, "the same on every device");
+    int64_t one = workspace_of(PT_DEVICE_CPU, 1), dry = workspace_of(PT_DEVICE_DRY, 3);
+    tap_ok(one > 0 && workspace_of(PT_DEVICE_SHADOW, 1) == one,
+           "the same on every device");
     tap_ok(dry == 3 * one, "the dry device tells it: %lld for 3 threads",
            (long long)dry);
 }
@@ -257,7 +265,7 @@ static pt_status_t note_product(pt_device_t *real, const pt_op_gemm_t *args)
 static void test_rehearsal(void)
 {
     static const pt_device_ops_t ops = {.name = "real", .prepare_gemm = note_product};
-    pt_device_options_t options = {.name = "dry", .isa = "auto", .threads = 1};
+    pt_device_options_t options = {.kind = PT_DEVICE_DRY, .threads = 1};
     pt_device_t real = {.ops = &ops}, *d = NULL;
     pt_stream_t *s = NULL;
     void *memory = NULL;

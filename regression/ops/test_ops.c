@@ -57,21 +57,22 @@ static const pt_dtype_t types[] = {PT_F64, PT_F32, PT_BF16, PT_F16};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 /* Leaves a hash of all results in `hashes`. */
-static void run_level(ot_t *t, const char *isa, uint64_t hashes[TYPES][PT_OP_COUNT])
+static void run_level(ot_t *t, pt_isa_t isa, uint64_t hashes[TYPES][PT_OP_COUNT])
 {
+    const char *level = pt_isa_name(isa);
     ot_open(t, isa, 1);
     for (int i = 0; i < TYPES; i++) {
         for (int op = 0; op < PT_OP_COUNT; op++) {
             run_cases(t, op, types[i]);
             hashes[i][op] = t->hash;
-            tap_ok(t->ok, "%s %s %s: largest error %.2f eps %s", cases[op].name, isa,
+            tap_ok(t->ok, "%s %s %s: largest error %.2f eps %s", cases[op].name, level,
                    pt_dtype_name(types[i]), t->worst, t->why);
             if (t->device->counts[op].calls == 0)
                 tap_ok(0, "%s was called", cases[op].name);
         }
         begin(t, types[i]);
         if (t->sum == types[i])
-            test_functions(t, isa);
+            test_functions(t, level);
     }
     ot_close(t);
 }
@@ -79,7 +80,7 @@ static void run_level(ot_t *t, const char *isa, uint64_t hashes[TYPES][PT_OP_COU
 /* Same bits with two threads; BLAS (gemm) does not promise that. */
 static void run_threads(ot_t *t, uint64_t hashes[TYPES][PT_OP_COUNT])
 {
-    ot_open(t, "auto", 2);
+    ot_open(t, PT_ISA_AUTO, 2);
     for (int i = 1; i < TYPES; i++)
         for (int op = 0; op < PT_OP_COUNT; op++) {
             run_cases(t, op, types[i]);
@@ -92,13 +93,12 @@ static void run_threads(ot_t *t, uint64_t hashes[TYPES][PT_OP_COUNT])
 
 int main(void)
 {
-    static const char *const levels[] = {"base", "v3", "v4"};
     uint64_t hashes[TYPES][PT_OP_COUNT];
-    for (int i = 0; i < 3; i++)
-        if (pt_cpu_kernels(levels[i]))
-            run_level(&state, levels[i], hashes);
+    for (pt_isa_t isa = PT_ISA_BASE; isa < PT_ISA_COUNT; isa++)
+        if (pt_cpu_kernels(isa))
+            run_level(&state, isa, hashes);
         else
-            tap_skip(levels[i]);
+            tap_skip(pt_isa_name(isa));
     run_threads(&state, hashes);
     return tap_done();
 }

@@ -7,6 +7,7 @@
 #include "penta/base/alloc.h"
 #include "penta/base/rng.h"
 #include "penta/session/session.h"
+#include "regression/backend.h"
 #include "regression/tap.h"
 
 #include <math.h>
@@ -56,11 +57,9 @@ typedef struct rig_data {
 
 __attribute__((unused)) static pt_status_t rig_open(rig_world_t *world)
 {
-    const char *backend = getenv("PENTA_TEST_BACKEND"), *isa = getenv("PENTA_TEST_ISA");
-    pt_machine_options_t options = {.threads = 1, .seed = 7};
+    pt_machine_options_t options = {
+        .device = backend_of_test(), .isa = isa_of_test(), .threads = 1, .seed = 7};
 
-    snprintf(options.device, sizeof options.device, "%s", backend ? backend : "cpu");
-    snprintf(options.isa, sizeof options.isa, "%s", isa ? isa : "auto");
     return pt_machine_open(world->transport, &options, &world->machine);
 }
 

@@ -4,6 +4,7 @@
 #include "penta/base/alloc.h"
 #include "penta/data/data.h"
 #include "penta/base/rng.h"
+#include "regression/backend.h"
 #include "regression/tap.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ enum { ROWS = B * T, MOST_MICRO = 4, LINE = 10 };
 
 static pt_config_t config;
 static uint8_t bytes[TOKENS];
-static const char *backend;
+static pt_device_kind_t backend;
 
 typedef struct fixture {
     pt_device_t *device;
@@ -59,8 +60,7 @@ static void write_corpus(void)
 
 static void set_up(fixture_t *f, bool mask, bool with_engine, int replicas, int replica)
 {
-    pt_device_options_t device = {
-        .name = backend, .isa = "auto", .threads = 1, .seed = 5};
+    pt_device_options_t device = {.kind = backend, .threads = 1, .seed = 5};
 
     *f = (fixture_t){0};
     pt_config_defaults(&config);
@@ -235,7 +235,7 @@ static void test_loads(bool mask, bool with_engine, int replicas, int replica)
     must(f.device->ops->stream_sync(f.device, f.stream));
     for (int i = 0; i < n; i++)
         wrong += compare(&got[i]);
-    tap_ok(n == LOADS && wrong == 0, "%s, %s, replica %d of %d%s", backend,
+    tap_ok(n == LOADS && wrong == 0, "%s, %s, replica %d of %d%s", f.device->ops->name,
            with_engine ? "engine" : "no engine", replica, replicas,
            mask ? ", documents" : "");
     tear_down(&f);
@@ -341,7 +341,7 @@ static void test_dry(void)
     pt_corpus_t *dry;
     int64_t valid = 0;
 
-    backend = "dry";
+    backend = PT_DEVICE_DRY;
     set_up(&f, false, false, 2, 1);
     must(pt_corpus_open_dry(&config, (int64_t)1 << 50, &dry));
     pt_loader_destroy(f.loader);
@@ -358,8 +358,7 @@ static void test_dry(void)
 
 int main(void)
 {
-    backend = getenv("PENTA_TEST_BACKEND");
-    backend = backend ? backend : "cpu";
+    backend = backend_of_test();
     write_corpus();
     for (int i = 0; i < 4; i++)
         for (int replicas = 1; replicas <= 4; replicas++)

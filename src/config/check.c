@@ -268,7 +268,7 @@ static pt_status_t check_parallel(const pt_config_t *config)
                         pt_cite(config, axes[i], cited[0], sizeof cited[0]), row->key);
     }
     PT_TRY(check_order(config));
-    if (config->run.device == 2)
+    if (config->run.device == PT_DEVICE_CUDA)
         return FAIL("%s: this version computes on cpu", CITE(0, run, device));
     return pt_config_recompute(config, &every);
 }

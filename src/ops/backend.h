@@ -2,7 +2,7 @@
 /* backend.h — what a device has to bring (private to src/ops).
  *
  * A backend is one function that fills a zeroed pt_device_t: ops, kernels, isa, threads, dry,
- * state. It stands as one row of the list in device.c, which checks that the kernel table is
+ * state. It stands in the list of device.c, which checks that the kernel table is
  * complete and owns the struct; state is released by ops->close. ops->alloc returns MEMORY
  * without raising: the caller knows what the memory was for and says it. */
 #ifndef PT_OPS_BACKEND_H

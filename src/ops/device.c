@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device by name, and what is the same for all devices. */
+/* Opening a device, and what is the same for all devices. */
 #include "penta/base/alloc.h"
 #include "penta/base/text.h"
 #include "src/ops/backend.h"
-#include <string.h>
 
-static const struct {
-    const char *name;
-    pt_backend_open_fn open;
-} backends[] = {
-    {"cpu", pt_device_open_cpu},
-    {"shadow", pt_device_open_shadow},
-    {"dry", pt_device_open_dry},
+static const pt_backend_open_fn backends[PT_DEVICE_KINDS_COUNT] = {
+    [PT_DEVICE_AUTO] = pt_device_open_cpu,
+    [PT_DEVICE_CPU] = pt_device_open_cpu,
+    [PT_DEVICE_SHADOW] = pt_device_open_shadow,
+    [PT_DEVICE_DRY] = pt_device_open_dry,
 };
-
-static pt_status_t device_find_backend(const char *name, pt_backend_open_fn *out)
-{
-    if (strcmp(name, "auto") == 0)
-        name = "cpu";
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
-        if (strcmp(name, backends[i].name) == 0) {
-            *out = backends[i].open;
-            return PT_OK;
-        }
-    if (strcmp(name, "cuda") == 0)
-        return PT_FAIL(PT_CONFIG, "this build has no CUDA backend: set run.device=cpu");
-    return PT_FAIL(PT_CONFIG, "unknown device '%s': run.device is auto, cpu or cuda",
-                   name);
-}
 
 static pt_status_t device_check_kernels(const pt_kernels_t *kernels)
 {
@@ -45,14 +27,14 @@ static pt_status_t device_check_kernels(const pt_kernels_t *kernels)
 
 pt_status_t pt_device_open(const pt_device_options_t *options, pt_device_t **out)
 {
-    pt_backend_open_fn open = NULL;
+    pt_backend_open_fn open = backends[options->kind];
     pt_device_t *device = NULL;
     pt_status_t status = PT_OK;
 
     *out = NULL;
     PT_CHECK(options->threads >= 1, PT_CONFIG,
              "threads per rank is %d, must be at least 1", options->threads);
-    PT_TRY(device_find_backend(options->name, &open));
+    PT_CHECK(open, PT_CONFIG, "this build has no CUDA backend: set run.device=cpu");
     PT_TRY(PT_NEW("device", 1, &device));
     PT_TRY_GOTO(release, open(options, device));
     PT_TRY_GOTO(close, device_check_kernels(device->kernels));

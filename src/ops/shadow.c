@@ -66,7 +66,7 @@ pt_status_t pt_device_open_shadow(const pt_device_options_t *options,
     shadow_t *shadow = NULL;
     pt_status_t status = PT_OK;
 
-    of_cpu.name = "cpu";
+    of_cpu.kind = PT_DEVICE_CPU;
     PT_TRY(PT_NEW("shadow device", 1, &shadow));
     device->state = shadow;
     shadow->random = options->seed;

@@ -8,15 +8,12 @@
 
 pt_machine_options_t pt_machine_options(const pt_config_t *config, bool dry)
 {
-    pt_machine_options_t o = {.device = "dry",
-                              .gpu_direct = (pt_gpu_direct_t)config->comm.gpu_direct,
-                              .threads = (int)config->run.threads};
-
-    if (!dry)
-        pt_config_value(config, PT_OPTION_run_device, o.device, sizeof o.device);
-    pt_config_value(config, PT_OPTION_run_isa, o.isa, sizeof o.isa);
-    o.seed = (uint64_t)config->train.seed + (uint64_t)pt_log_rank();
-    return o;
+    return (pt_machine_options_t){
+        .device = dry ? PT_DEVICE_DRY : (pt_device_kind_t)config->run.device,
+        .isa = (pt_isa_t)config->run.isa,
+        .gpu_direct = (pt_gpu_direct_t)config->comm.gpu_direct,
+        .threads = (int)config->run.threads,
+        .seed = (uint64_t)config->train.seed + (uint64_t)pt_log_rank()};
 }
 
 /* Levels and libraries differ in rounding, and a library by the processor it runs on: on mixed hosts the
@@ -42,7 +39,7 @@ static pt_status_t machine_check_arithmetic(const pt_device_t *device, pt_comm_t
 static pt_status_t machine_open_device(const pt_machine_options_t *options,
                                        pt_machine_t *m)
 {
-    pt_device_options_t device = {.name = options->device,
+    pt_device_options_t device = {.kind = options->device,
                                   .isa = options->isa,
                                   .threads = options->threads,
                                   .seed = options->seed};

@@ -11,8 +11,13 @@
 #ifndef PENTA_CONFIG_H
 #define PENTA_CONFIG_H
 
+#include "penta/base/device_kind.h"
 #include "penta/base/status.h"
 #include "penta/base/text.h"
+
+/* The words of a list of choices, "a|b". */
+#define PT_CHOICE_WORD(name, word) "|" word
+#define PT_CHOICE_WORDS(list)      (&(list(PT_CHOICE_WORD))[1])
 
 enum { PT_CONFIG_TEXT = 4096, PT_CONFIG_ORIGIN = 192 };
 
@@ -57,7 +62,8 @@ typedef struct pt_config {
     char origin[PT_OPTION_COUNT][PT_CONFIG_ORIGIN];
 } pt_config_t;
 
-/* Values of choices, in the order of the table (a test compares them with the list). */
+/* Values of choices, in the order of the table (a test compares them with the list); those of run.device and run.isa
+ * are pt_device_kind_t and pt_isa_t. */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
 typedef enum pt_precision {
     PT_PRECISION_FP64,
@@ -79,12 +85,6 @@ typedef enum pt_format {
     PT_FORMAT_U16,
     PT_FORMAT_U32
 } pt_format_t;
-typedef enum pt_device_choice {
-    PT_DEVICE_AUTO,
-    PT_DEVICE_CPU,
-    PT_DEVICE_CUDA,
-    PT_DEVICE_SHADOW
-} pt_device_choice_t;
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
 typedef enum pt_option_type {

@@ -14,6 +14,7 @@
 #define PENTA_DEVICE_H
 
 #include "penta/base/arena.h"
+#include "penta/base/device_kind.h"
 #include "penta/ops/ops.h"
 
 typedef struct pt_device pt_device_t;
@@ -69,14 +70,14 @@ struct pt_device {
 };
 
 typedef struct pt_device_options {
-    const char *name; /* auto | cpu | cuda | shadow | dry */
-    const char *isa;  /* auto | base | v3 | v4 */
-    int threads;      /* per rank, >= 1 */
-    uint64_t seed;    /* shadow: of its random readiness; differs per rank */
+    pt_device_kind_t kind;
+    pt_isa_t isa;  /* of the CPU kernels; AUTO: the highest this CPU has */
+    int threads;   /* per rank, >= 1 */
+    uint64_t seed; /* shadow: of its random readiness; differs per rank */
 } pt_device_options_t;
 
 /* Opens a device and checks that its kernel table is complete. Local; the caller makes ranks
- * agree. Fails: CONFIG (unknown name, ISA this CPU lacks), INTERNAL (incomplete table: names
+ * agree. Fails: CONFIG (a device this build lacks, an ISA this CPU lacks), INTERNAL (incomplete table: names
  * what is missing). Caller closes with pt_device_close. */
 pt_status_t pt_device_open(const pt_device_options_t *options, pt_device_t **out);
 void pt_device_close(pt_device_t *device);
@@ -128,8 +129,8 @@ int64_t pt_thread_stack_bytes(void);
 pt_status_t pt_device_copy(pt_device_t *device, pt_stream_t *stream,
                            const pt_tensor_t *to, const pt_tensor_t *from);
 
-/* The CPU kernel table of an ISA level, for tests: "base", "v3", "v4"; NULL when this build or
- * this CPU lacks it. */
-const pt_kernels_t *pt_cpu_kernels(const char *isa);
+/* The CPU kernel table of a level, for tests; NULL when this build or this CPU lacks it, and for AUTO. */
+const pt_kernels_t *pt_cpu_kernels(pt_isa_t isa);
+const char *pt_isa_name(pt_isa_t isa); /* "base", … */
 
 #endif

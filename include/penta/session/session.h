@@ -21,7 +21,8 @@
 /* ---- machine -------------------------------------------------------------------------------- */
 
 typedef struct pt_machine_options {
-    char device[32], isa[32]; /* as run.device, run.isa */
+    pt_device_kind_t device;
+    pt_isa_t isa;
     pt_gpu_direct_t gpu_direct;
     int threads;
     uint64_t seed; /* of what the device does at random */

@@ -143,14 +143,20 @@ extern const pt_kernels_t pt_cpu_table_v3;
 extern const pt_kernels_t pt_cpu_table_v4;
 #endif
 
-/* Levels of this build, best first. */
-static const char *const levels[] = {"v4", "v3", "base"};
-enum { LEVELS = sizeof levels / sizeof levels[0] };
+const char *pt_isa_name(pt_isa_t isa)
+{
+    static const char *const names[] = {
+#define PT_ISA_LEVEL(name, word) word,
+        PT_ISA_LEVELS(PT_ISA_LEVEL)
+#undef PT_ISA_LEVEL
+    };
+    return names[isa];
+}
 
-const pt_kernels_t *pt_cpu_kernels(const char *isa)
+const pt_kernels_t *pt_cpu_kernels(pt_isa_t isa)
 {
 #ifdef PT_HAVE_ISA_V4
-    if (strcmp(isa, "v4") == 0)
+    if (isa == PT_ISA_V4)
         return __builtin_cpu_supports("avx512f") &&
                        __builtin_cpu_supports("avx512bw") &&
                        __builtin_cpu_supports("avx512cd") &&
@@ -160,30 +166,25 @@ const pt_kernels_t *pt_cpu_kernels(const char *isa)
                    : NULL;
 #endif
 #ifdef PT_HAVE_ISA_V3
-    if (strcmp(isa, "v3") == 0)
+    if (isa == PT_ISA_V3)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                        __builtin_cpu_supports("bmi2")
                    ? &pt_cpu_table_v3
                    : NULL;
 #endif
-    return strcmp(isa, "base") == 0 ? &pt_cpu_table_base : NULL;
+    return isa == PT_ISA_BASE ? &pt_cpu_table_base : NULL;
 }
 
-static pt_status_t device_choose_level(const char *wanted, pt_device_t *device)
+static pt_status_t device_choose_level(pt_isa_t wanted, pt_isa_t *out)
 {
-    bool any = strcmp(wanted, "auto") == 0;
-    for (int i = 0; i < LEVELS; i++)
-        if (any || strcmp(wanted, levels[i]) == 0) {
-            device->isa = levels[i];
-            device->kernels = pt_cpu_kernels(levels[i]);
-            if (device->kernels)
-                return PT_OK;
-        }
-    return PT_FAIL(
-        PT_CONFIG,
-        "run.isa=%s: this build or this CPU lacks it; auto takes the best of "
-        "base, v3, v4 it has",
-        wanted);
+    *out = wanted == PT_ISA_AUTO ? PT_ISA_V4 : wanted;
+    while (wanted == PT_ISA_AUTO && !pt_cpu_kernels(*out))
+        *out = (pt_isa_t)(*out - 1); /* every CPU has the lowest */
+    PT_CHECK(pt_cpu_kernels(*out), PT_CONFIG,
+             "run.isa=%s: this build or this CPU lacks it; auto takes the best of "
+             "base, v3, v4 it has",
+             pt_isa_name(wanted));
+    return PT_OK;
 }
 
 /* OpenBLAS maps a buffer for each thread at its first work, and tries for ever where that fails: there is
@@ -247,12 +248,15 @@ static void device_name_blas(char *out, size_t size)
 pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *device)
 {
     struct pt_matmul *matmul = NULL;
-    PT_TRY(device_choose_level(options->isa, device));
+    pt_isa_t isa;
+    PT_TRY(device_choose_level(options->isa, &isa));
+    device->isa = pt_isa_name(isa);
+    device->kernels = pt_cpu_kernels(isa);
     PT_TRY(device_make_blas_buffers(options->threads));
     /* OpenMP and the BLAS have each their own. */
     PT_TRY(
         pt_process_threads_check(2 * (options->threads - 1), "lower run.threads, or "));
-    if (strcmp(device->isa, "v4") == 0)
+    if (isa == PT_ISA_V4)
         PT_TRY(pt_matmul_create(options->threads, &matmul));
     device->state = matmul;
     device->ops = &cpu_ops;
