@@ -58,55 +58,6 @@ pt_status_t pt_config_recompute(const pt_config_t *config, int *every)
                 CITE(0, parallel, recompute));
 }
 
-/* [HH:]MM:SS; false unless exactly that. */
-static bool check_read_time(const char *text, double *sec)
-{
-    int64_t part[3];
-    int parts = 0;
-
-    for (;;) {
-        size_t digits = strspn(text, "0123456789");
-        char number[8];
-
-        if (digits == 0 || digits >= sizeof number || parts == 3)
-            return false;
-        snprintf(number, sizeof number, "%.*s", (int)digits, text);
-        if (!pt_text_int(number, &part[parts++]))
-            return false;
-        text += digits;
-        if (!*text)
-            break;
-        if (*text++ != ':')
-            return false;
-    }
-    if (parts < 2 || part[parts - 1] > 59 || (parts == 3 && part[1] > 59))
-        return false;
-    *sec = (double)part[parts - 1] + 60.0 * (double)part[parts - 2] +
-           (parts == 3 ? 3600.0 * (double)part[0] : 0);
-    return *sec > 0;
-}
-
-double pt_config_time_limit_sec(const pt_config_t *config)
-{
-    double sec = 0;
-
-    return check_read_time(config->run.time_limit, &sec) ? sec : 0;
-}
-
-double pt_config_hang_timeout_sec(const pt_config_t *config)
-{
-    double sec = 0;
-
-    return check_read_time(config->run.hang_timeout, &sec) ? sec : 0;
-}
-
-double pt_config_save_every_sec(const pt_config_t *config)
-{
-    double sec = 0;
-
-    return check_read_time(config->checkpoint.every_time, &sec) ? sec : 0;
-}
-
 static bool check_read_split(const char *text, double share[2])
 {
     const char *comma = strchr(text, ','), *second;
@@ -359,7 +310,6 @@ static pt_status_t check_run(const pt_config_t *config)
 {
     const char *resume = config->checkpoint.resume;
     char cited[1][PT_CITED], nearest[32];
-    double sec;
 
     if (!resume[0])
         return FAIL("%s: auto, none or the name of a checkpoint",
@@ -371,17 +321,6 @@ static pt_status_t check_run(const pt_config_t *config)
     if (!config->run.dir[0])
         return FAIL("%s: a run needs a directory; . is the working directory",
                     CITE(0, run, dir));
-    if (config->run.time_limit[0] && !check_read_time(config->run.time_limit, &sec))
-        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 23:50:00 or 90:00",
-                    CITE(0, run, time_limit));
-    if (strcmp(config->run.hang_timeout, "0") != 0 &&
-        !check_read_time(config->run.hang_timeout, &sec))
-        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 10:00, or 0",
-                    CITE(0, run, hang_timeout));
-    if (config->checkpoint.every_time[0] &&
-        !check_read_time(config->checkpoint.every_time, &sec))
-        return FAIL("%s must be [HH:]MM:SS and more than 0, such as 00:30:00 or 30:00",
-                    CITE(0, checkpoint, every_time));
     return PT_OK;
 }
 

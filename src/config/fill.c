@@ -73,17 +73,12 @@ static void fill_forget_stale(const pt_config_t *config, pt_config_t *source)
 
 static void fill_merge(pt_config_t *config, const pt_config_t *source)
 {
-    static const size_t size[] = {[PT_TYPE_INT] = sizeof(int64_t),
-                                  [PT_TYPE_REAL] = sizeof(double),
-                                  [PT_TYPE_CHOICE] = sizeof(int)};
-
     for (int id = MODEL(layers); id <= (int)MODEL(init_std); id++) {
         const pt_option_t *row = pt_option(id);
 
         if (pt_model_is_given(config, id) || !pt_model_is_given(source, id))
             continue;
-        memcpy(pt_option_field(config, row), pt_option_view(source, row),
-               size[row->type]);
+        memcpy(pt_option_field(config, row), pt_option_view(source, row), row->size);
         memcpy(config->origin[id], source->origin[id], PT_CONFIG_ORIGIN);
     }
 }

@@ -11,7 +11,8 @@
 #define ROW(section_, key_, type_, default_, unit_, effect_, resume_, help_)           \
     .section = #section_, .key = #key_, .type = (type_), .default_text = (default_),   \
     .unit = (unit_), .effect = PT_EFFECT_##effect_, .resume = PT_RESUME_##resume_,     \
-    .help = (help_), .offset = offsetof(pt_config_t, section_.key_)
+    .help = (help_), .offset = offsetof(pt_config_t, section_.key_),                   \
+    .size = sizeof((pt_config_t *)0)->section_.key_
 
 #define PT_SECTION(section, help)
 #define PT_SECTION_END(section)
@@ -26,6 +27,9 @@
 #define PT_CHOICE(section, key, default, list, effect, resume, help)                   \
     {ROW(section, key, PT_TYPE_CHOICE, default, "", effect, resume, help),             \
      .choices = (list)},
+#define PT_TIME(section, key, default, none_, effect, resume, help)                    \
+    {ROW(section, key, PT_TYPE_TIME, default, "[HH:]MM:SS", effect, resume, help),     \
+     .none = (none_)},
 #define PT_TEXT(section, key, default, syntax, effect, resume, help)                   \
     {ROW(section, key, PT_TYPE_TEXT, default, syntax, effect, resume, help)},
 
@@ -38,12 +42,14 @@ static const pt_option_t rows[PT_OPTION_COUNT] = {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
+#undef PT_TIME
 #undef PT_TEXT
 #define PT_SECTION(section, help) {#section, help},
 #define PT_INT(...)
 #define PT_REAL(...)
 #define PT_BOOL(...)
 #define PT_CHOICE(...)
+#define PT_TIME(...)
 #define PT_TEXT(...)
 
 static const struct {
@@ -205,6 +211,7 @@ const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size)
         break;
     case PT_TYPE_BOOL: snprintf(buffer, size, "yes or no"); break;
     case PT_TYPE_CHOICE: snprintf(buffer, size, "one of %s", row->choices); break;
+    case PT_TYPE_TIME:
     case PT_TYPE_TEXT: snprintf(buffer, size, "%s", row->unit); break;
     }
     return buffer;
@@ -287,6 +294,23 @@ static pt_status_t options_store_choice(const pt_option_t *row, const char *valu
     return options_bad_value(row, value, origin, what);
 }
 
+static pt_status_t options_store_time(const pt_option_t *row, const char *value,
+                                      const char *origin, int64_t *field)
+{
+    char what[80];
+
+    if (strcmp(value, row->none) == 0) {
+        *field = 0;
+        return PT_OK;
+    }
+    if (pt_time_read(value, field))
+        return PT_OK;
+    snprintf(what, sizeof what,
+             "not a time of more than 0, such as 01:30:00 or 90:00%s%s",
+             *row->none ? ", or " : "", row->none);
+    return options_bad_value(row, value, origin, what);
+}
+
 static pt_status_t options_store_text(const pt_option_t *row, const char *value,
                                       const char *origin, char *field)
 {
@@ -318,6 +342,7 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     case PT_TYPE_REAL: PT_TRY(options_store_real(row, value, origin, field)); break;
     case PT_TYPE_BOOL: PT_TRY(options_store_bool(row, value, origin, field)); break;
     case PT_TYPE_CHOICE: PT_TRY(options_store_choice(row, value, origin, field)); break;
+    case PT_TYPE_TIME: PT_TRY(options_store_time(row, value, origin, field)); break;
     case PT_TYPE_TEXT: PT_TRY(options_store_text(row, value, origin, field)); break;
     }
     memset(kept, 0, PT_CONFIG_ORIGIN);
@@ -390,6 +415,15 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
         if (!pt_choice_word(row->choices, *(const int *)field, buffer, size))
             snprintf(buffer, size, "?");
         break;
+    case PT_TYPE_TIME: {
+        int64_t sec = *(const int64_t *)field;
+
+        if (sec == 0)
+            snprintf(buffer, size, "%s", row->none);
+        else
+            pt_time_text(sec, buffer, size);
+        break;
+    }
     case PT_TYPE_TEXT: return pt_quote(field, buffer, size);
     }
     return buffer;

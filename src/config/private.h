@@ -106,6 +106,12 @@ typedef struct pt_json_text {
 pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config_t *out,
                                pt_json_text_t *json);
 
+/* ---- time.c ---- */
+/* [HH:]MM:SS, more than 0; false unless exactly that. */
+bool pt_time_read(const char *text, int64_t *sec);
+/* The same again, with hours where there are any. */
+void pt_time_text(int64_t sec, char *buffer, size_t size);
+
 /* ---- fill.c, preset.c, hf.c ---- */
 /* Nothing of the model is left to a preset or config.json. */
 bool pt_model_is_complete(const pt_config_t *config);

@@ -98,13 +98,7 @@ static bool resume_same_scale(const pt_config_t *a, const pt_config_t *b)
 static bool resume_same_bytes(const pt_config_t *a, const pt_config_t *b,
                               const pt_option_t *row)
 {
-    static const size_t size[] = {[PT_TYPE_INT] = sizeof(int64_t),
-                                  [PT_TYPE_REAL] = sizeof(double),
-                                  [PT_TYPE_BOOL] = sizeof(bool),
-                                  [PT_TYPE_CHOICE] = sizeof(int),
-                                  [PT_TYPE_TEXT] = PT_CONFIG_TEXT};
-
-    return memcmp(pt_option_view(a, row), pt_option_view(b, row), size[row->type]) == 0;
+    return memcmp(pt_option_view(a, row), pt_option_view(b, row), row->size) == 0;
 }
 
 static bool resume_is_same(const pt_config_t *a, const pt_config_t *b,

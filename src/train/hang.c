@@ -94,7 +94,7 @@ pt_status_t hang_remove_old(const run_t *run)
 void hang_watch(const run_t *run)
 {
     const pt_watch_options_t options = {.timeout_sec =
-                                            pt_config_hang_timeout_sec(run->config),
+                                            (double)run->config->run.hang_timeout,
                                         .directory = run->config->run.dir,
                                         .tell = hang_tell,
                                         .find_host = hang_find_host};

@@ -101,7 +101,8 @@ static void report_start(const run_t *run)
 static void report_saves(const run_t *run)
 {
     int64_t every = run->config->checkpoint.every;
-    const char *time = run->config->checkpoint.every_time;
+    char time[32];
+    pt_config_value(run->config, PT_OPTION_checkpoint_every_time, time, sizeof time);
     if (every == 0 && !time[0]) {
         printf("checkpoints only at the end and when stopped\n");
         return;

@@ -38,7 +38,7 @@ typedef struct waiting {
 
 static waiting_t save_begin_waiting(const run_t *run)
 {
-    double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
+    double limit = (double)run->config->run.time_limit, now = pt_clock_sec();
     waiting_t w = {.deadline = now + patience_sec, .heard = pt_stop_requested()};
     if (limit > 0)
         w.deadline = fmin(w.deadline, run->start_sec + limit);

@@ -126,7 +126,7 @@ bool is_due(int64_t every, int64_t step)
 
 bool save_is_wanted(const run_t *run)
 {
-    double every = pt_config_save_every_sec(run->config);
+    double every = (double)run->config->checkpoint.every_time;
     return run->root && every > 0 && pt_clock_sec() - run->save_clock >= every;
 }
 

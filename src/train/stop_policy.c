@@ -17,7 +17,7 @@
  * being done counts too: it may be the first, or the longest. */
 static bool stop_is_short_of_time(const run_t *run)
 {
-    double limit = pt_config_time_limit_sec(run->config), now = pt_clock_sec();
+    double limit = (double)run->config->run.time_limit, now = pt_clock_sec();
     double step =
         run->in_step ? fmax(run->step_sec, now - run->step_start_sec) : run->step_sec;
     /* An evaluation checks every few seconds only. */
@@ -124,13 +124,15 @@ static void stop_policy_explain(const run_t *run, stop_reason_t reason, char *wh
                                 size_t size)
 {
     pt_text_t text = pt_text_init(why, size);
+    char limit[32];
     switch (reason) {
     case STOP_SIGNAL: stop_explain_signal(run, &text); break;
     case STOP_TIME_LIMIT:
         pt_text_add(&text,
                     "stopped by run.time_limit=%s: it leaves no time for another step "
                     "and a save",
-                    run->config->run.time_limit);
+                    pt_config_value(run->config, PT_OPTION_run_time_limit, limit,
+                                    sizeof limit));
         break;
     case STOP_STOP_FILE:
         pt_text_add(&text, "stopped by the file %s/stop", run->config->run.dir);

@@ -28,6 +28,7 @@ typedef enum pt_option_id {
 #define PT_REAL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_BOOL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_CHOICE(section, key, ...) PT_OPTION_##section##_##key,
+#define PT_TIME(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_TEXT(section, key, ...)   PT_OPTION_##section##_##key,
 #include "penta/config/options.def"
 #undef PT_SECTION
@@ -36,11 +37,12 @@ typedef enum pt_option_id {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
+#undef PT_TIME
 #undef PT_TEXT
     PT_OPTION_COUNT
 } pt_option_id_t;
 
-/* config->SECTION.KEY. Choices are indices into their list. */
+/* config->SECTION.KEY. Choices are indices into their list, times are seconds. */
 typedef struct pt_config {
 #define PT_SECTION(section, help) struct {
 #define PT_SECTION_END(section)                                                        \
@@ -50,6 +52,7 @@ typedef struct pt_config {
 #define PT_REAL(section, key, ...)   double key;
 #define PT_BOOL(section, key, ...)   bool key;
 #define PT_CHOICE(section, key, ...) int key;
+#define PT_TIME(section, key, ...)   int64_t key;
 #define PT_TEXT(section, key, ...)   char key[PT_CONFIG_TEXT];
 #include "penta/config/options.def"
 #undef PT_SECTION
@@ -58,6 +61,7 @@ typedef struct pt_config {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
+#undef PT_TIME
 #undef PT_TEXT
     char origin[PT_OPTION_COUNT][PT_CONFIG_ORIGIN];
 } pt_config_t;
@@ -92,6 +96,7 @@ typedef enum pt_option_type {
     PT_TYPE_REAL,
     PT_TYPE_BOOL,
     PT_TYPE_CHOICE,
+    PT_TYPE_TIME,
     PT_TYPE_TEXT
 } pt_option_type_t;
 typedef enum pt_effect {
@@ -109,12 +114,13 @@ typedef struct pt_option {
     const char *default_text;
     const char *unit;    /* "" if none; syntax for texts */
     const char *choices; /* "a|b"; NULL unless CHOICE */
+    const char *none;    /* how a TIME of 0 is written */
     int64_t int_min, int_max;
     double real_min, real_max;
     pt_effect_t effect;
     pt_on_resume_t resume;
     const char *help;
-    size_t offset; /* of the field in pt_config_t */
+    size_t offset, size; /* of the field in pt_config_t */
 } pt_option_t;
 
 const pt_option_t *pt_option(pt_option_id_t id);
@@ -189,12 +195,6 @@ pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
 /* train.loss_scale: a power of two; 0: dynamic. Fails: CONFIG. */
 enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
-/* run.time_limit in seconds; 0: none. */
-double pt_config_time_limit_sec(const pt_config_t *config);
-/* run.hang_timeout in seconds; 0: none. */
-double pt_config_hang_timeout_sec(const pt_config_t *config);
-/* checkpoint.every_time in seconds; 0: none. */
-double pt_config_save_every_sec(const pt_config_t *config);
 /* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */
 const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char *buffer,
                              size_t size);
