@@ -38,7 +38,8 @@ static void check_rows(void)
         pt_config_value(&a, i, text, sizeof text);
         bad_default += strcmp(a.origin[i], "default") != 0;
         if (row->type == PT_TYPE_CHOICE || row->type == PT_TYPE_TEXT ||
-            row->type == PT_TYPE_TIME || row->type == PT_TYPE_INT)
+            row->type == PT_TYPE_TIME || row->type == PT_TYPE_ORDER ||
+            row->type == PT_TYPE_INT)
             bad_default += strcmp(text, row->default_text) != 0;
         bad_help += strlen(row->help) < 4 || strlen(row->help) > 200;
         bad_help += row->type == PT_TYPE_TEXT && !*row->unit;
@@ -85,6 +86,10 @@ static void awkward(const pt_option_t *row, int variant, char *out, size_t size)
         break;
     case PT_TYPE_TIME:
         snprintf(out, size, "%s", variant < 4 ? times[variant] : row->none);
+        break;
+    case PT_TYPE_ORDER:
+        snprintf(out, size,
+                 variant % 2 ? "data,tensor,pipeline,context" : row->default_text);
         break;
     case PT_TYPE_TEXT: snprintf(out, size, "%s", texts[variant % 5]); break;
     }

@@ -174,33 +174,6 @@ static pt_status_t check_sizes(const pt_config_t *config)
 
 /* ---- Layout ---- */
 
-static pt_status_t check_order(const pt_config_t *config)
-{
-    static const char axes[] = "tensor|context|pipeline|data";
-    const char *at = config->parallel.order;
-    char cited[1][PT_CITED], axis[32], word[32];
-    int seen = 0, count = 0;
-
-    for (;; at++) {
-        size_t length = strcspn(at, ",");
-
-        snprintf(axis, sizeof axis, "%.*s", (int)length, at);
-        for (int i = 0; pt_choice_word(axes, i, word, sizeof word); i++)
-            if (length == strlen(word) && strcmp(axis, word) == 0)
-                seen |= 1 << i;
-        count++;
-        at += length;
-        if (!*at)
-            break;
-    }
-    if (seen != 15 || count != 4)
-        return FAIL(
-            "%s must name tensor, context, pipeline and data once each, innermost "
-            "first, such as tensor,context,pipeline,data",
-            CITE(0, parallel, order));
-    return PT_OK;
-}
-
 static pt_status_t check_parallel(const pt_config_t *config)
 {
     static const pt_option_id_t axes[] = {ID(parallel, tensor), ID(parallel, context),
@@ -218,7 +191,6 @@ static pt_status_t check_parallel(const pt_config_t *config)
                         "replicas (parallel.data)",
                         pt_cite(config, axes[i], cited[0], sizeof cited[0]), row->key);
     }
-    PT_TRY(check_order(config));
     if (config->run.device == PT_DEVICE_CUDA)
         return FAIL("%s: this version computes on cpu", CITE(0, run, device));
     return pt_config_recompute(config, &every);

@@ -30,6 +30,8 @@
 #define PT_TIME(section, key, default, none_, effect, resume, help)                    \
     {ROW(section, key, PT_TYPE_TIME, default, "[HH:]MM:SS", effect, resume, help),     \
      .none = (none_)},
+#define PT_ORDER(section, key, default, effect, resume, help)                          \
+    {ROW(section, key, PT_TYPE_ORDER, default, "AXES", effect, resume, help)},
 #define PT_TEXT(section, key, default, syntax, effect, resume, help)                   \
     {ROW(section, key, PT_TYPE_TEXT, default, syntax, effect, resume, help)},
 
@@ -43,6 +45,7 @@ static const pt_option_t rows[PT_OPTION_COUNT] = {
 #undef PT_BOOL
 #undef PT_CHOICE
 #undef PT_TIME
+#undef PT_ORDER
 #undef PT_TEXT
 #define PT_SECTION(section, help) {#section, help},
 #define PT_INT(...)
@@ -50,6 +53,7 @@ static const pt_option_t rows[PT_OPTION_COUNT] = {
 #define PT_BOOL(...)
 #define PT_CHOICE(...)
 #define PT_TIME(...)
+#define PT_ORDER(...)
 #define PT_TEXT(...)
 
 static const struct {
@@ -212,6 +216,7 @@ const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size)
     case PT_TYPE_BOOL: snprintf(buffer, size, "yes or no"); break;
     case PT_TYPE_CHOICE: snprintf(buffer, size, "one of %s", row->choices); break;
     case PT_TYPE_TIME:
+    case PT_TYPE_ORDER:
     case PT_TYPE_TEXT: snprintf(buffer, size, "%s", row->unit); break;
     }
     return buffer;
@@ -311,6 +316,20 @@ static pt_status_t options_store_time(const pt_option_t *row, const char *value,
     return options_bad_value(row, value, origin, what);
 }
 
+static pt_status_t options_store_order(const pt_option_t *row, const char *value,
+                                       const char *origin, pt_axis_t *field)
+{
+    char what[128];
+
+    if (pt_order_read(value, field))
+        return PT_OK;
+    snprintf(what, sizeof what,
+             "must name tensor, context, pipeline and data once each, innermost first, "
+             "such as %s",
+             row->default_text);
+    return options_bad_value(row, value, origin, what);
+}
+
 static pt_status_t options_store_text(const pt_option_t *row, const char *value,
                                       const char *origin, char *field)
 {
@@ -343,6 +362,7 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     case PT_TYPE_BOOL: PT_TRY(options_store_bool(row, value, origin, field)); break;
     case PT_TYPE_CHOICE: PT_TRY(options_store_choice(row, value, origin, field)); break;
     case PT_TYPE_TIME: PT_TRY(options_store_time(row, value, origin, field)); break;
+    case PT_TYPE_ORDER: PT_TRY(options_store_order(row, value, origin, field)); break;
     case PT_TYPE_TEXT: PT_TRY(options_store_text(row, value, origin, field)); break;
     }
     memset(kept, 0, PT_CONFIG_ORIGIN);
@@ -424,6 +444,7 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
             pt_time_text(sec, buffer, size);
         break;
     }
+    case PT_TYPE_ORDER: pt_order_text(field, buffer, size); break;
     case PT_TYPE_TEXT: return pt_quote(field, buffer, size);
     }
     return buffer;

@@ -106,6 +106,11 @@ typedef struct pt_json_text {
 pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config_t *out,
                                pt_json_text_t *json);
 
+/* ---- order.c ---- */
+/* Names of all axes of a layout, each once, with commas; false unless exactly that. */
+bool pt_order_read(const char *text, pt_axis_t order[PT_CONFIG_AXES]);
+void pt_order_text(const pt_axis_t order[PT_CONFIG_AXES], char *buffer, size_t size);
+
 /* ---- time.c ---- */
 /* [HH:]MM:SS, more than 0; false unless exactly that. */
 bool pt_time_read(const char *text, int64_t *sec);

@@ -4,19 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* parallel.order was checked to be a permutation of the four names. */
-static void layout_parse_order(const char *text, pt_axis_t order[4])
-{
-    for (int i = 0; i < 4; i++) {
-        size_t length = strcspn(text, ",");
-        for (pt_axis_t axis = PT_AXIS_TENSOR; axis <= PT_AXIS_DATA; axis++)
-            if (strlen(pt_axis_name(axis)) == length &&
-                strncmp(text, pt_axis_name(axis), length) == 0)
-                order[i] = axis;
-        text += length + (text[length] == ',');
-    }
-}
-
 static bool layout_divides(const pt_config_t *config, int64_t tensor)
 {
     int64_t kv_heads = config->model.kv_heads;
@@ -53,6 +40,6 @@ pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
     out->size[PT_AXIS_DATA] = (int)config->parallel.data;
     out->size[PT_AXIS_EXPERT] = (int)config->parallel.expert;
     out->size[PT_AXIS_EXPERT_TENSOR] = (int)config->parallel.expert_tensor;
-    layout_parse_order(config->parallel.order, out->order);
+    memcpy(out->order, config->parallel.order, sizeof out->order);
     return pt_mesh_shape_complete(out, ranks);
 }

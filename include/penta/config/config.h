@@ -13,13 +13,18 @@
 
 #include "penta/base/device_kind.h"
 #include "penta/base/status.h"
+#include "penta/base/tensor.h"
 #include "penta/base/text.h"
 
 /* The words of a list of choices, "a|b". */
 #define PT_CHOICE_WORD(name, word) "|" word
 #define PT_CHOICE_WORDS(list)      (&(list(PT_CHOICE_WORD))[1])
 
-enum { PT_CONFIG_TEXT = 4096, PT_CONFIG_ORIGIN = 192 };
+enum {
+    PT_CONFIG_TEXT = 4096,
+    PT_CONFIG_ORIGIN = 192,
+    PT_CONFIG_AXES = PT_AXIS_DATA + 1 /* tensor, context, pipeline, data */
+};
 
 typedef enum pt_option_id {
 #define PT_SECTION(section, help)
@@ -29,6 +34,7 @@ typedef enum pt_option_id {
 #define PT_BOOL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_CHOICE(section, key, ...) PT_OPTION_##section##_##key,
 #define PT_TIME(section, key, ...)   PT_OPTION_##section##_##key,
+#define PT_ORDER(section, key, ...)  PT_OPTION_##section##_##key,
 #define PT_TEXT(section, key, ...)   PT_OPTION_##section##_##key,
 #include "penta/config/options.def"
 #undef PT_SECTION
@@ -38,6 +44,7 @@ typedef enum pt_option_id {
 #undef PT_BOOL
 #undef PT_CHOICE
 #undef PT_TIME
+#undef PT_ORDER
 #undef PT_TEXT
     PT_OPTION_COUNT
 } pt_option_id_t;
@@ -53,6 +60,7 @@ typedef struct pt_config {
 #define PT_BOOL(section, key, ...)   bool key;
 #define PT_CHOICE(section, key, ...) int key;
 #define PT_TIME(section, key, ...)   int64_t key;
+#define PT_ORDER(section, key, ...)  pt_axis_t key[PT_CONFIG_AXES];
 #define PT_TEXT(section, key, ...)   char key[PT_CONFIG_TEXT];
 #include "penta/config/options.def"
 #undef PT_SECTION
@@ -62,6 +70,7 @@ typedef struct pt_config {
 #undef PT_BOOL
 #undef PT_CHOICE
 #undef PT_TIME
+#undef PT_ORDER
 #undef PT_TEXT
     char origin[PT_OPTION_COUNT][PT_CONFIG_ORIGIN];
 } pt_config_t;
@@ -97,6 +106,7 @@ typedef enum pt_option_type {
     PT_TYPE_BOOL,
     PT_TYPE_CHOICE,
     PT_TYPE_TIME,
+    PT_TYPE_ORDER,
     PT_TYPE_TEXT
 } pt_option_type_t;
 typedef enum pt_effect {
@@ -112,7 +122,7 @@ typedef struct pt_option {
     const char *section, *key;
     pt_option_type_t type;
     const char *default_text;
-    const char *unit;    /* "" if none; syntax for texts */
+    const char *unit;    /* "" if none; what is written, for times, orders, texts */
     const char *choices; /* "a|b"; NULL unless CHOICE */
     const char *none;    /* how a TIME of 0 is written */
     int64_t int_min, int_max;
