@@ -36,7 +36,8 @@ static void check_rows(void)
         const pt_option_t *row = pt_option(i);
 
         pt_config_value(&a, i, text, sizeof text);
-        bad_default += strcmp(a.origin[i], "default") != 0;
+        bad_default +=
+            strcmp(a.origin[i], "default") != 0 || a.source[i] != PT_SOURCE_DEFAULT;
         if (row->type == PT_TYPE_CHOICE || row->type == PT_TYPE_TEXT ||
             row->type == PT_TYPE_TIME || row->type == PT_TYPE_ORDER ||
             row->type == PT_TYPE_INT)
@@ -243,7 +244,10 @@ static void check_derived(void)
     pt_config_set(&a, "train.steps", "5", "test");
     pt_config_set(&a, "train.lr", "1e-5", "test");
     tap_ok(pt_config_finish(&a) == PT_OK && a.train.warmup == 5 &&
-               a.train.min_lr == 1e-5,
+               a.train.min_lr == 1e-5 &&
+               a.source[PT_OPTION_train_warmup] == PT_SOURCE_DERIVED &&
+               a.source[PT_OPTION_train_lr] == PT_SOURCE_GIVEN &&
+               a.source[PT_OPTION_model_layers] == PT_SOURCE_GIVEN,
            "defaults of warmup and min_lr follow what was given: %s",
            pt_error_last()->text);
 }

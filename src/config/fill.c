@@ -11,7 +11,7 @@
 
 static bool fill_is_default(const pt_config_t *config, pt_option_id_t id)
 {
-    return strcmp(config->origin[id], "default") == 0;
+    return config->source[id] == PT_SOURCE_DEFAULT;
 }
 
 /* 0 and "preset" ask for the preset's value, whoever wrote them. Dropout and init_std have no such
@@ -49,6 +49,7 @@ bool pt_model_is_complete(const pt_config_t *config)
 static void fill_set_derived(pt_config_t *config, pt_option_id_t id, const char *value)
 {
     (void)pt_option_store(config, pt_option(id), value, "derived");
+    config->source[id] = PT_SOURCE_DERIVED;
 }
 
 static void fill_set_derived_int(pt_config_t *config, pt_option_id_t id, int64_t value)
@@ -80,6 +81,7 @@ static void fill_merge(pt_config_t *config, const pt_config_t *source)
             continue;
         memcpy(pt_option_field(config, row), pt_option_view(source, row), row->size);
         memcpy(config->origin[id], source->origin[id], PT_CONFIG_ORIGIN);
+        config->source[id] = source->source[id];
     }
 }
 
@@ -176,7 +178,7 @@ int64_t pt_config_warmup(const pt_config_t *config, int64_t decay_steps)
 {
     int64_t warmup = config->train.warmup;
 
-    if (strcmp(config->origin[PT_OPTION_train_warmup], "derived") == 0)
+    if (config->source[PT_OPTION_train_warmup] == PT_SOURCE_DERIVED)
         warmup = strtoll(pt_option(PT_OPTION_train_warmup)->default_text, NULL, 10);
     return warmup < decay_steps ? warmup : decay_steps;
 }

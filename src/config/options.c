@@ -99,8 +99,10 @@ void pt_config_defaults(pt_config_t *out)
 {
     memset(out, 0, sizeof *out);
     /* A test proves that every default is a value of its row, so this cannot fail. */
-    for (int i = 0; i < PT_OPTION_COUNT; i++)
+    for (int i = 0; i < PT_OPTION_COUNT; i++) {
         (void)pt_option_store(out, &rows[i], rows[i].default_text, "default");
+        out->source[i] = PT_SOURCE_DEFAULT;
+    }
 }
 
 bool pt_choice_word(const char *choices, int index, char *buffer, size_t size)
@@ -365,6 +367,7 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     case PT_TYPE_ORDER: PT_TRY(options_store_order(row, value, origin, field)); break;
     case PT_TYPE_TEXT: PT_TRY(options_store_text(row, value, origin, field)); break;
     }
+    config->source[pt_option_id(row)] = PT_SOURCE_GIVEN;
     memset(kept, 0, PT_CONFIG_ORIGIN);
     if (length < PT_CONFIG_ORIGIN)
         memcpy(kept, origin, length);

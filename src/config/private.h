@@ -43,7 +43,7 @@ static inline pt_option_id_t pt_option_id(const pt_option_t *row)
 bool pt_choice_word(const char *choices, int index, char *buffer, size_t size);
 /* The row's allowed values in words: "1 to 100", "one of a|b". */
 const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size);
-/* Stores a decoded value, checked by its row. */
+/* Stores a decoded value, checked by its row, as given by `origin`. */
 pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
                             const char *value, const char *origin);
 /* Finds the row of section.key or fails with the nearest name. */

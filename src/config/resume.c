@@ -320,7 +320,7 @@ pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archiv
         char now[PT_CITED], then[PT_CITED], shown[2][PT_SHOWN];
 
         if (!resume_is_told(config, row) || resume_is_same(config, archive.then, row) ||
-            strcmp(config->origin[i], "derived") == 0)
+            config->source[i] == PT_SOURCE_DERIVED)
             continue;
         pt_config_value(config, (pt_option_id_t)i, now, sizeof now);
         pt_config_value(archive.then, (pt_option_id_t)i, then, sizeof then);

@@ -49,6 +49,13 @@ typedef enum pt_option_id {
     PT_OPTION_COUNT
 } pt_option_id_t;
 
+/* Where the value of an option comes from; the text `origin` says it in words, with file and line. */
+typedef enum pt_source {
+    PT_SOURCE_DEFAULT, /* the row */
+    PT_SOURCE_DERIVED, /* other options */
+    PT_SOURCE_GIVEN    /* a preset, file, variable or argument */
+} pt_source_t;
+
 /* config->SECTION.KEY. Choices are indices into their list, times are seconds. */
 typedef struct pt_config {
 #define PT_SECTION(section, help) struct {
@@ -73,6 +80,7 @@ typedef struct pt_config {
 #undef PT_ORDER
 #undef PT_TEXT
     char origin[PT_OPTION_COUNT][PT_CONFIG_ORIGIN];
+    pt_source_t source[PT_OPTION_COUNT];
 } pt_config_t;
 
 /* Values of choices, in the order of the table (a test compares them with the list); those of run.device and run.isa
