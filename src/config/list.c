@@ -72,6 +72,13 @@ void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
     list_trim_end(buffer);
 }
 
+const char *pt_config_mask(const pt_config_t *config, pt_option_id_t id, int index,
+                           char buffer[PT_CONFIG_TEXT])
+{
+    pt_config_item(config, id, index, buffer);
+    return strcmp(buffer, "-") == 0 ? NULL : buffer;
+}
+
 const char *pt_config_validation(const pt_config_t *config, int index,
                                  char buffer[PT_CONFIG_TEXT])
 {

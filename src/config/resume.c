@@ -235,11 +235,9 @@ static bool resume_has_mask(const pt_config_t *config)
     char path[PT_CONFIG_TEXT];
     int count = pt_config_items(config, ID(data, mask));
 
-    for (int i = 0; i < count; i++) {
-        pt_config_item(config, ID(data, mask), i, path);
-        if (strcmp(path, "-") != 0)
+    for (int i = 0; i < count; i++)
+        if (pt_config_mask(config, ID(data, mask), i, path))
             return true;
-    }
     return false;
 }
 

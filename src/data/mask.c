@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+/* path: NULL: every token counts */
 static pt_status_t mask_open(const pt_corpus_t *corpus, const char *option,
                              const char *path, int f)
 {
@@ -13,7 +14,7 @@ static pt_status_t mask_open(const pt_corpus_t *corpus, const char *option,
     const pt_corpus_file_t *file = &corpus->files[f];
 
     mask->descriptor = -1;
-    if (strcmp(path, "-") == 0)
+    if (!path)
         return PT_OK;
     PT_TRY(pt_corpus_open_file(option, path, mask));
     PT_CHECK(mask->bytes == file->tokens, PT_CONFIG,
@@ -31,18 +32,16 @@ pt_status_t pt_corpus_open_masks(pt_corpus_t *corpus, const pt_config_t *config,
     bool any = false;
 
     PT_REQUIRE(count == 0 || first + corpus->file_count <= count);
-    for (int f = 0; f < corpus->file_count && count > 0; f++) {
-        pt_config_item(config, id, first + f, path);
-        any = any || strcmp(path, "-") != 0;
-    }
+    for (int f = 0; f < corpus->file_count && count > 0; f++)
+        any = any || pt_config_mask(config, id, first + f, path);
     if (!any)
         return PT_OK;
     pt_config_origin(config, id, option, sizeof option);
     PT_TRY(PT_NEW("masks of the corpus", corpus->file_count, &corpus->masks));
     for (int f = 0; f < corpus->file_count; f++) {
-        pt_config_item(config, id, first + f, path);
         corpus->mask_count++;
-        PT_TRY(mask_open(corpus, option, path, f));
+        PT_TRY(
+            mask_open(corpus, option, pt_config_mask(config, id, first + f, path), f));
     }
     return PT_OK;
 }

@@ -221,6 +221,9 @@ int pt_config_items(const pt_config_t *config, pt_option_id_t id);
 /* One of them, without blanks around it. */
 void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
                     char buffer[PT_CONFIG_TEXT]);
+/* Item of a list of masks: the file, in buffer; NULL: "-", every token counts. */
+const char *pt_config_mask(const pt_config_t *config, pt_option_id_t id, int index,
+                           char buffer[PT_CONFIG_TEXT]);
 /* Item of data.validation, "NAME=FILE": the name in buffer; returns the file, behind it there. */
 enum { PT_VALIDATION_NAME = 32 };
 const char *pt_config_validation(const pt_config_t *config, int index,
