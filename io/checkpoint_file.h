@@ -31,7 +31,7 @@ typedef struct pt_checkpoint_content {
 /* "/group/name"; returns buffer. */
 const char *pt_checkpoint_tensor_path(const pt_checkpoint_tensor_t *tensor,
                                       char buffer[PT_CHECKPOINT_PATH]);
-uint64_t pt_checkpoint_tensor_id(const char *group, const char *name);
+uint64_t pt_checkpoint_tensor_id(const pt_checkpoint_tensor_t *tensor);
 
 pt_status_t pt_checkpoint_write_header(hid_t file, const char *path,
                                        const pt_checkpoint_header_t *header);

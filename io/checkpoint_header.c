@@ -48,13 +48,18 @@ const char *pt_checkpoint_tensor_path(const pt_checkpoint_tensor_t *tensor,
     return buffer;
 }
 
-uint64_t pt_checkpoint_tensor_id(const char *group, const char *name)
+bool pt_checkpoint_is_weight(const pt_checkpoint_tensor_t *tensor)
+{
+    return strcmp(tensor->group, PT_CHECKPOINT_WEIGHTS) == 0;
+}
+
+uint64_t pt_checkpoint_tensor_id(const pt_checkpoint_tensor_t *tensor)
 {
     char full[PT_CHECKPOINT_PATH];
 
-    if (strcmp(group, "model") == 0)
-        return pt_name_id(name);
-    snprintf(full, sizeof full, "%s/%s", group, name);
+    if (pt_checkpoint_is_weight(tensor))
+        return pt_name_id(tensor->name);
+    snprintf(full, sizeof full, "%s/%s", tensor->group, tensor->name);
     return pt_name_id(full);
 }
 

@@ -31,7 +31,7 @@ static pt_status_t checkpoint_split_name(const char *path, const char *full,
              "%s: the name of dataset /%.200s is too long", path, full);
     memcpy(out->group, full, group);
     memcpy(out->name, slash + 1, name);
-    out->id = pt_checkpoint_tensor_id(out->group, out->name);
+    out->id = pt_checkpoint_tensor_id(out);
     return PT_OK;
 }
 
@@ -191,7 +191,7 @@ static pt_status_t checkpoint_check_sum(const char *path,
     uint64_t sum = 0;
 
     for (int i = 0; i < content->count; i++)
-        if (strcmp(content->items[i].tensor.group, "model") == 0)
+        if (pt_checkpoint_is_weight(&content->items[i].tensor))
             sum += content->items[i].digest;
     PT_CHECK(sum == content->header.digest, PT_DAMAGED,
              "%s: its digest %016llx is not the sum of its tensors' digests, %016llx",

@@ -46,7 +46,7 @@ static uint64_t checkpoint_state_digest(const pt_checkpoint_writer_t *writer)
     uint64_t digest = 0;
 
     for (int i = 0; i < writer->count; i++)
-        if (strcmp(writer->tensors[i].group, "model") == 0)
+        if (pt_checkpoint_is_weight(&writer->tensors[i]))
             digest += writer->sums[2 * i];
     return digest;
 }

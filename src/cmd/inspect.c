@@ -126,7 +126,7 @@ static void inspect_summarize(const pt_checkpoint_reader_t *reader, json_t *out)
         const pt_checkpoint_tensor_t *tensor = pt_checkpoint_tensor(reader, i);
         int64_t n = pt_checkpoint_elements(tensor);
         bytes += n * (int64_t)pt_dtype_size(tensor->dtype);
-        if (strcmp(tensor->group, "model") == 0)
+        if (pt_checkpoint_is_weight(tensor))
             parameters += n;
     }
     json_object_set_new(out, "step", json_integer(header->step));

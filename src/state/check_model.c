@@ -46,11 +46,11 @@ pt_status_t pt_state_check_model(const pt_param_table_t *table,
                     check_shape_text(&first.wanted, here, sizeof here));
     for (int i = 0; i < pt_checkpoint_tensors(reader); i++) {
         const pt_checkpoint_tensor_t *x = pt_checkpoint_tensor(reader, i);
-        PT_CHECK_COMMON(
-            strcmp(x->group, "model") != 0 || check_has_part(table, x->name), PT_CONFIG,
-            "%s holds weights of another model: it has /model/%s, which "
-            "the model of this run has not: " ADVICE,
-            path, x->name);
+        PT_CHECK_COMMON(!pt_checkpoint_is_weight(x) || check_has_part(table, x->name),
+                        PT_CONFIG,
+                        "%s holds weights of another model: it has /model/%s, which "
+                        "the model of this run has not: " ADVICE,
+                        path, x->name);
     }
     return PT_OK;
 }

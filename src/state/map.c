@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const group_of[PT_STATE_KINDS] = {
-    [PT_STATE_WEIGHT] = "model",
+    [PT_STATE_WEIGHT] = PT_CHECKPOINT_WEIGHTS,
     [PT_STATE_EXP_AVG] = "optimizer/exp_avg",
     [PT_STATE_EXP_AVG_SQ] = "optimizer/exp_avg_sq",
 };

@@ -17,7 +17,7 @@ static void init_tell_of_conversion(const pt_trainer_t *t,
                                     const pt_checkpoint_reader_t *reader,
                                     const char *path)
 {
-    int first = pt_checkpoint_find_tensor(reader, "model",
+    int first = pt_checkpoint_find_tensor(reader, PT_CHECKPOINT_WEIGHTS,
                                           t->session.table.params[0].part[0].name);
     pt_dtype_t theirs = pt_checkpoint_tensor(reader, first)->dtype;
     pt_dtype_t ours = pt_optim_state(t->session.optim, PT_STATE_WEIGHT, 0).dtype;

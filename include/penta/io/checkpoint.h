@@ -33,14 +33,18 @@ typedef struct pt_checkpoint_header {
     char layout[PT_CHECKPOINT_TEXT]; /* provenance only */
 } pt_checkpoint_header_t;
 
+#define PT_CHECKPOINT_WEIGHTS "model" /* group of the weights */
+
 typedef struct pt_checkpoint_tensor {
-    char group[32]; /* "model", "optimizer/exp_avg", … */
+    char group[32]; /* PT_CHECKPOINT_WEIGHTS, "optimizer/exp_avg", … */
     char name[64];
     uint64_t id; /* pt_name_id of group/name for moments, of name for weights */
     pt_dtype_t dtype;
     int ndim;
     int64_t shape[PT_HYPERSLAB_DIMS];
 } pt_checkpoint_tensor_t;
+
+bool pt_checkpoint_is_weight(const pt_checkpoint_tensor_t *tensor);
 
 /* Before MPI starts: HDF5 then does not end together with MPI, where a file that it could not close, on a full disk
  * say, would crash it (it keeps a handle to freed memory). Local. */
