@@ -15,6 +15,25 @@
 
 enum { PATH_BYTES = 4352 };
 
+static const char *const stop_words[PT_STOP_REASONS] = {
+#define PT_STOP_REASON(name, word) [PT_STOP_##name] = word,
+#include "penta/io/stop_reason.def"
+#undef PT_STOP_REASON
+};
+
+json_t *pt_stop_reason_json(pt_stop_reason_t reason)
+{
+    return stop_words[reason] ? json_string(stop_words[reason]) : json_null();
+}
+
+pt_stop_reason_t pt_stop_reason_of(const json_t *word)
+{
+    for (int i = PT_STOP_NOT + 1; json_is_string(word) && i < PT_STOP_REASONS; i++)
+        if (strcmp(json_string_value(word), stop_words[i]) == 0)
+            return (pt_stop_reason_t)i;
+    return PT_STOP_NOT;
+}
+
 static json_t *status_number_or_null(int64_t value)
 {
     return value >= 0 ? json_integer(value) : json_null();
@@ -33,8 +52,7 @@ static void status_set_outcome(json_t *object, const pt_run_status_t *what,
     json_object_set_new(object, "sentence",
                         json_string(ended ? pt_status_sentence(status) : "at work"));
     json_object_set_new(object, "message", pt_json_text(message));
-    json_object_set_new(object, "reason",
-                        what->reason ? json_string(what->reason) : json_null());
+    json_object_set_new(object, "reason", pt_stop_reason_json(what->reason));
 }
 
 static json_t *status_describe(const pt_run_status_t *what)

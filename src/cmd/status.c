@@ -22,6 +22,7 @@ typedef struct state {
     char lock[512];           /* "" none */
     int64_t checkpoint;       /* step of the newest, -1 none */
     double heard_sec;         /* since status.json was written, -1: unknown */
+    bool is_running;
     const char *word, *advice;
 } state_t;
 
@@ -126,8 +127,8 @@ static pt_status_t status_read_directory(state_t *state)
 
 static void status_judge(state_t *state)
 {
-    const char *reason = status_text_of(state, "reason");
-    bool wanted = strcmp(reason, "stop_file") == 0 || strcmp(reason, "stop_step") == 0;
+    pt_stop_reason_t reason =
+        pt_stop_reason_of(json_object_get(state->status, "reason"));
     int64_t code = status_number_of(state, "code");
     state->word = "failed";
     state->advice = "read the message, mend what it names, and start it again";
@@ -137,6 +138,7 @@ static void status_judge(state_t *state)
                             ? "ask again; if nothing comes of it, it was killed"
                             : "start it: it goes on from the newest checkpoint";
     } else if (code == -1 && state->heard_sec >= 0 && state->heard_sec <= STALE_SEC) {
+        state->is_running = true;
         state->word = "running";
         state->advice =
             "nothing; a file named stop in the directory makes it save and stop";
@@ -150,7 +152,7 @@ static void status_judge(state_t *state)
         state->advice = "nothing; raise train.steps to train further";
     } else if (code == pt_status_exit_code(PT_STOPPED)) {
         state->word = "stopped";
-        state->advice = wanted
+        state->advice = pt_stop_reason_is_wanted(reason)
                             ? "somebody wanted it to end here; start it again to go on"
                             : "submit it again: it goes on from the newest checkpoint";
     }
@@ -203,7 +205,7 @@ static void status_print_metrics(const state_t *state)
                 json_number_value(json_object_get(state->metrics, "tokens_per_s")));
     if (time)
         pt_text_add(&text, ", at %s", time);
-    if (left > 0 && strcmp(state->word, "running") == 0)
+    if (left > 0 && state->is_running)
         pt_text_add(&text, ", ETA %s",
                     pt_text_duration(left, duration, sizeof duration));
     status_print_line("last step", line);

@@ -45,7 +45,7 @@ static void heartbeat_leave_last_words(const run_t *run)
     char path[PT_CONFIG_TEXT + 16], text[PT_STATUS_BYTES];
     pt_run_status_t what = run_status(run);
     what.status = run_resumable_step(run) >= 0 ? PT_STOPPED : PT_ABORTED;
-    what.reason = "signal";
+    what.reason = PT_STOP_SIGNAL;
     what.message =
         "ended by a second signal, or 20 s after the first one, before the first "
         "step of this start";

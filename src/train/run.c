@@ -162,7 +162,7 @@ static pt_status_t run_loop(run_t *run)
         PT_TRY(run_after_step(run, step.save, &stop));
     }
     PT_TRY(run_check_owner(run));
-    run->wants[STOP_STOP_STEP] =
+    run->wants[PT_STOP_STOP_STEP] =
         run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;
     if (t->step < run->config->train.steps)
         PT_TRY(stop_explain(run));
@@ -351,7 +351,7 @@ static void run_write_status(run_t *run, pt_status_t status)
     pt_run_status_t what = run_status(run); /* with what has_directory found */
     what.status = status;
     what.message = error->status ? error->text : run->why;
-    what.reason = error->status == PT_OK ? stop_reason_word(run) : NULL;
+    what.reason = error->status == PT_OK ? run->reason : PT_STOP_NOT;
     (void)pt_status_write(run->config->run.dir, &what);
 }
 

@@ -7,14 +7,6 @@
 #include "penta/io/rundir.h"
 #include "src/train/private.h"
 
-typedef enum stop_reason {
-    STOP_NOT,
-#define PT_STOP_REASON(name, word) STOP_##name,
-#include "src/train/stop_reason.def"
-#undef PT_STOP_REASON
-    STOP_REASONS
-} stop_reason_t;
-
 enum { STOP_WHY = 768, SAVES_KEPT = 8 };
 
 /* How long this rank works in the steps of a window, and how long the others. Sums over its steps. */
@@ -40,13 +32,13 @@ typedef struct run {
     bool stop_warned;  /* of a directory named stop */
     double start_wall; /* seconds since 1970 */
     int64_t found_step; /* newest file when the directory was opened, by its name, -1 none */
-    int64_t intact_step;      /* newest one whose metadata are intact */
-    double beat_sec;          /* clock of the last heartbeat, 0 none */
-    int beat_phase;           /* what it said */
-    bool beat_warned;         /* of one that could not be written */
-    bool wants[STOP_REASONS]; /* reasons this rank knows of */
-    stop_reason_t reason;     /* all ranks: why the run stops, once it does */
-    char why[STOP_WHY];       /* the same in words */
+    int64_t intact_step;         /* newest one whose metadata are intact */
+    double beat_sec;             /* clock of the last heartbeat, 0 none */
+    int beat_phase;              /* what it said */
+    bool beat_warned;            /* of one that could not be written */
+    bool wants[PT_STOP_REASONS]; /* reasons this rank knows of */
+    pt_stop_reason_t reason;     /* all ranks: why the run stops, once it does */
+    char why[STOP_WHY];          /* the same in words */
     pt_resumed_t resumed;
     pt_initial_t initial;
     int64_t first_step; /* done when this run began */
@@ -86,8 +78,6 @@ pt_status_t stop_explain(run_t *run);
 int64_t run_resumable_step(const run_t *run);
 /* Agreement before the loop: has a signal come? STOPPED where a checkpoint can be taken, else ABORTED. Collective. */
 pt_status_t stop_before_loop(run_t *run);
-/* "signal", "time_limit" ...; NULL: not stopped. */
-const char *stop_reason_word(const run_t *run);
 /* At the start: one that could not be removed would stop every start. IO. Rank 0. */
 pt_status_t stop_check_trigger(run_t *run);
 /* The stop file has done its work: the next start goes on. */

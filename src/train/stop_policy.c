@@ -73,27 +73,16 @@ bool stop_is_wanted(void *self)
 {
     run_t *run = self;
     run_beat(run);
-    run->wants[STOP_SIGNAL] |= pt_stop_requested() > 0;
-    run->wants[STOP_TIME_LIMIT] |= run->root && stop_is_short_of_time(run);
-    run->wants[STOP_STOP_FILE] |= run->root && stop_has_trigger(run);
-    for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
+    run->wants[PT_STOP_SIGNAL] |= pt_stop_requested() > 0;
+    run->wants[PT_STOP_TIME_LIMIT] |= run->root && stop_is_short_of_time(run);
+    run->wants[PT_STOP_STOP_FILE] |= run->root && stop_has_trigger(run);
+    for (int reason = PT_STOP_NOT + 1; reason < PT_STOP_REASONS; reason++)
         if (run->wants[reason])
             return true;
     return run->lost;
 }
 
 /* ---- why --------------------------------------------------------------------------------- */
-
-static const char *const words[STOP_REASONS] = {
-#define PT_STOP_REASON(name, word) [STOP_##name] = word,
-#include "src/train/stop_reason.def"
-#undef PT_STOP_REASON
-};
-
-const char *stop_reason_word(const run_t *run)
-{
-    return words[run->reason];
-}
 
 static const char *stop_signal_name(int number)
 {
@@ -120,24 +109,24 @@ static void stop_explain_signal(const run_t *run, pt_text_t *text)
                 run->in_loop ? "" : ", before the first step of this start");
 }
 
-static void stop_policy_explain(const run_t *run, stop_reason_t reason, char *why,
+static void stop_policy_explain(const run_t *run, pt_stop_reason_t reason, char *why,
                                 size_t size)
 {
     pt_text_t text = pt_text_init(why, size);
     char limit[32];
     switch (reason) {
-    case STOP_SIGNAL: stop_explain_signal(run, &text); break;
-    case STOP_TIME_LIMIT:
+    case PT_STOP_SIGNAL: stop_explain_signal(run, &text); break;
+    case PT_STOP_TIME_LIMIT:
         pt_text_add(&text,
                     "stopped by run.time_limit=%s: it leaves no time for another step "
                     "and a save",
                     pt_config_value(run->config, PT_OPTION_run_time_limit, limit,
                                     sizeof limit));
         break;
-    case STOP_STOP_FILE:
+    case PT_STOP_STOP_FILE:
         pt_text_add(&text, "stopped by the file %s/stop", run->config->run.dir);
         break;
-    case STOP_STOP_STEP:
+    case PT_STOP_STOP_STEP:
         pt_text_add(&text, "stopped by run.stop_step=%lld",
                     (long long)run->config->run.stop_step);
         break;
@@ -160,8 +149,8 @@ void stop_remove_trigger(run_t *run)
                     path, strerror(errno));
         return;
     }
-    if (run->reason != STOP_NOT && run->reason < STOP_STOP_FILE) {
-        run->reason = STOP_STOP_FILE;
+    if (run->reason != PT_STOP_NOT && !pt_stop_reason_is_wanted(run->reason)) {
+        run->reason = PT_STOP_STOP_FILE;
         stop_policy_explain(run, run->reason, run->why, sizeof run->why);
     }
 }
@@ -170,13 +159,13 @@ void stop_remove_trigger(run_t *run)
 pt_status_t stop_explain(run_t *run)
 {
     pt_comm_t *world = run->trainer.session.mesh->world;
-    int mine = STOP_NOT, rank = pt_comm_rank(world), size = pt_comm_size(world);
-    for (int reason = STOP_NOT + 1; reason < STOP_REASONS; reason++)
+    int mine = PT_STOP_NOT, rank = pt_comm_rank(world), size = pt_comm_size(world);
+    for (int reason = PT_STOP_NOT + 1; reason < PT_STOP_REASONS; reason++)
         if (run->wants[reason])
             mine = reason;
     int64_t first = (int64_t)mine * size + (size - 1 - rank);
     PT_TRY(pt_comm_max_int64(world, &first, 1));
-    run->reason = (stop_reason_t)(first / size);
+    run->reason = (pt_stop_reason_t)(first / size);
     stop_policy_explain(run, run->reason, run->why, sizeof run->why);
     PT_TRY(pt_comm_broadcast_bytes(world, (int)(size - 1 - first % size), run->why,
                                    sizeof run->why));
@@ -201,7 +190,7 @@ pt_status_t stop_before_loop(run_t *run)
 {
     int64_t asked = pt_stop_requested() > 0;
     run_beat(run);
-    run->wants[STOP_SIGNAL] = asked;
+    run->wants[PT_STOP_SIGNAL] = asked;
     PT_TRY(
         pt_comm_exchange(run->trainer.session.mesh->world, NULL, 0, &asked, 1, PT_OK));
     if (asked == 0)

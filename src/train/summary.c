@@ -92,12 +92,6 @@ static json_t *summary_resumed_json(const run_t *run)
     return run->resumed.path[0] ? pt_json_text(run->resumed.path) : json_null();
 }
 
-static json_t *summary_reason_json(const run_t *run)
-{
-    const char *word = stop_reason_word(run);
-    return word ? json_string(word) : json_null();
-}
-
 static json_t *summary_initial_json(const run_t *run)
 {
     char digest[17];
@@ -130,7 +124,7 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome, double tokens
     pt_train_build_text(t, build, sizeof build);
     json_object_set_new(object, "status", json_string(pt_status_name(outcome)));
     summary_set(object, "code", pt_status_exit_code(outcome));
-    json_object_set_new(object, "reason", summary_reason_json(run));
+    json_object_set_new(object, "reason", pt_stop_reason_json(run->reason));
     json_object_set_new(object, "resumed_from", summary_resumed_json(run));
     json_object_set_new(object, "init_from", summary_initial_json(run));
     summary_set(object, "step", t->step);

@@ -46,13 +46,32 @@ pt_status_t pt_rundir_open_metrics(pt_rundir_t *dir, int64_t last_step);
 pt_status_t pt_rundir_add_metrics(pt_rundir_t *dir,
                                   json_t *object); /* steals; one write, flushed */
 
+/* Why a run stops early. */
+typedef enum pt_stop_reason {
+    PT_STOP_NOT,
+#define PT_STOP_REASON(name, word) PT_STOP_##name,
+#include "penta/io/stop_reason.def"
+#undef PT_STOP_REASON
+    PT_STOP_REASONS
+} pt_stop_reason_t;
+
+/* Its word in status.json and summary.json, null for NOT. */
+json_t *pt_stop_reason_json(pt_stop_reason_t reason);
+/* The reason of such a word; NOT where it is null or no reason. */
+pt_stop_reason_t pt_stop_reason_of(const json_t *word);
+/* Does somebody want the run to end here? */
+static inline bool pt_stop_reason_is_wanted(pt_stop_reason_t reason)
+{
+    return reason >= PT_STOP_STOP_FILE;
+}
+
 /* What status.json says beside the error record and the place of the log context. */
 typedef struct pt_run_status {
     bool is_running;     /* the heartbeat of a run at work: `status` does not count */
     pt_status_t status;  /* how it ended */
     const char *message; /* NULL: that of the error record */
-    const char *reason;  /* of a stop: "signal", "time_limit" ...; NULL: none */
-    int64_t step, steps; /* done; train.steps */
+    pt_stop_reason_t reason;
+    int64_t step, steps;     /* done; train.steps */
     int64_t checkpoint_step; /* of the newest published checkpoint, -1: none */
     int64_t ranks;
     double started; /* pt_clock_wall when the run began */
