@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All rules between options, and the texts that have a syntax of their own. Each message names the
- * values, where they came from, and the nearest that works. */
+/* Rules between options, and options with a syntax of their own. Each message gives the
+ * values, their origin, and the nearest valid value. */
 #include "src/config/private.h"
 
 #include <math.h>
@@ -111,7 +111,8 @@ static pt_status_t check_heads(const pt_config_t *config)
     if (width % 2 != 0)
         return FAIL("%s must be even for rotary positions: nearest is %lld",
                     CITE(0, model, head_dim), (long long)(width + 1));
-    /* Not below the number of columns by an ulp either, so that cutting and rounding agree. */
+    /* The product with the width must not be an ulp below `columns` either, so that
+     * truncation and rounding give the same number. */
     columns = fmax(2 * round(rotating / 2), 2);
     fraction = columns / (double)width;
     if (fraction * (double)width < columns)
@@ -164,7 +165,8 @@ static pt_status_t check_sizes(const pt_config_t *config)
         width = 2 * config->model.ffn;
     if (width < config->model.vocab)
         width = config->model.vocab;
-    /* Activations are bytes in int64; a layer has less than 64 such rows of 8 bytes. */
+    /* Activations are counted as int64 bytes; a layer has fewer than 64 such rows of 8
+     * bytes. */
     if (__builtin_mul_overflow(rows, width, &values) ||
         __builtin_mul_overflow(values, 64 * 8 * config->model.layers, &values))
         return FAIL("%s times %s: activations of more bytes than 64 bits can count",
@@ -223,7 +225,7 @@ static pt_status_t check_schedule(const pt_config_t *config)
     return PT_OK;
 }
 
-/* Kingma, Ba 2015, theorem 4.1: Adam needs beta1^2 < sqrt(beta2). */
+/* AdamW needs beta1^2 < sqrt(beta2) (Kingma, Ba 2015, theorem 4.1). */
 static pt_status_t check_betas(const pt_config_t *config)
 {
     double beta1 = config->train.beta1, beta2 = config->train.beta2;

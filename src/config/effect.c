@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an option may change where other options decide it. */
+/* The effect of an option where it depends on other options. */
 #include "src/config/private.h"
 
 pt_effect_t pt_option_effect(pt_option_id_t id, const pt_config_t *config)
 {
     switch ((int)id) {
     case PT_OPTION_parallel_pipeline:
-        /* The first stage then adds the last one's sum over all micro-batches to its own gradient of a tied
-         * embedding; the sums are the same, but not the order of additions. */
+        /* With a tied embedding the first stage adds the last stage's sum over all
+         * micro-batches to its own gradient. The terms are the same, but not the order
+         * of additions. */
         return config->model.tied == PT_CHOOSE_YES ? PT_EFFECT_ROUNDING
                                                    : PT_EFFECT_BITS;
     case PT_OPTION_parallel_reduce_dtype:
-        /* Gradients in bf16 travel in bf16, whatever is asked for (src/config/precision.c). */
+        /* bf16 gradients are sent as bf16 whatever the option says
+         * (src/config/precision.c). */
         return config->train.grad_dtype == PT_NARROW_BF16 ? PT_EFFECT_BITS
                                                           : PT_EFFECT_RESULT;
     case PT_OPTION_train_min_lr:

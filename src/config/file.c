@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that people write: whole, in memory, and text. */
+/* Reads text files written by users. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
 #include "src/config/private.h"
@@ -19,7 +19,8 @@ static bool file_is_utf16(const char *text, size_t length)
            (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
 
-/* Editors of Windows begin a file with the byte order mark of UTF-8. Returns the bytes removed. */
+/* Removes the UTF-8 byte order mark that Windows editors write. Returns the bytes
+ * removed. */
 static size_t file_drop_mark(char *text, size_t length)
 {
     if (length < 3 || memcmp(text, "\xef\xbb\xbf", 3) != 0)
@@ -28,7 +29,7 @@ static size_t file_drop_mark(char *text, size_t length)
     return 3;
 }
 
-/* Who writes into a pipe, such as `<(...)` of a shell, may take time, or never come. */
+/* The writer of a pipe, such as `<(...)` of a shell, may be slow or never come. */
 static void file_wait_for_writer(int file, const char *what, const char *path,
                                  bool *is_told)
 {
@@ -42,7 +43,7 @@ static void file_wait_for_writer(int file, const char *what, const char *path,
     *is_told = true;
 }
 
-/* Opened without waiting, so that the wait can be told of. */
+/* `file` was opened without waiting, so that a wait for a writer can be reported. */
 static pt_status_t file_read_all(int file, const char *what, const char *path,
                                  char *text, size_t room, size_t *length)
 {
@@ -64,7 +65,7 @@ static pt_status_t file_read_all(int file, const char *what, const char *path,
     return PT_OK;
 }
 
-/* `length` bytes of at most `room`. */
+/* `text` has `length` bytes; at most `room` are allowed. */
 static pt_status_t file_check_text(const char *what, const char *path, const char *text,
                                    size_t length, size_t room)
 {
@@ -94,7 +95,7 @@ pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char 
     if (file < 0)
         return PT_FAIL_COMMON_OS(PT_CONFIG, errno, "%s %s: cannot open it: %m", what,
                                  pt_show(path, shown, sizeof shown));
-    /* Pipes and files of /proc do not say. */
+    /* The size of pipes and of files in /proc is unknown. */
     if (fstat(file, &info) == 0 && info.st_size > 0 && (size_t)info.st_size < limit)
         room = (size_t)info.st_size;
     PT_TRY_GOTO(close_file, PT_NEW("file text", room + 2, &text));

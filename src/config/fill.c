@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the user left open of the model comes from the preset or config.json. */
+/* Fills the options of the model that were not given, from the preset or
+ * config.json. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 
@@ -14,8 +15,8 @@ static bool fill_is_default(const pt_config_t *config, pt_option_id_t id)
     return config->source[id] == PT_SOURCE_DEFAULT;
 }
 
-/* 0 and "preset" ask for the preset's value, whoever wrote them. Dropout and init_std have no such
- * value: for them it counts whether they were written. */
+/* 0 and "preset" ask for the value of the preset, even if given explicitly. Dropout and
+ * init_std have no such value: for them only the source counts. */
 bool pt_model_is_given(const pt_config_t *config, pt_option_id_t id)
 {
     const pt_option_t *row = pt_option(id);
@@ -60,8 +61,9 @@ static void fill_set_derived_int(pt_config_t *config, pt_option_id_t id, int64_t
     fill_set_derived(config, id, text);
 }
 
-/* A new width or number of heads makes the source's head width, and KV heads equal to its heads,
- * meaningless. */
+/* A new width or number of heads invalidates the head width of the source. A new number
+ * of heads also invalidates its number of KV heads, if that equals its number of
+ * heads. */
 static void fill_forget_stale(const pt_config_t *config, pt_config_t *source)
 {
     bool same_heads = source->model.kv_heads == source->model.heads;
@@ -158,7 +160,7 @@ static pt_status_t fill_load_source(pt_config_t *config, const pt_json_text_t *j
     return pt_hf_load(config, json, source);
 }
 
-/* Defaults that would contradict what was given follow it. */
+/* Lowers defaults that would contradict given values. */
 static void fill_lower_defaults(pt_config_t *config)
 {
     int64_t all =

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank 0's part: file, environment and arguments become one text. It is made of blocks:
+/* Gathers file, environment and arguments into one text, on rank 0. The text has
+ * blocks, in the order of precedence:
  *
- *   \001home DIRECTORY      what ~ stands for in the file
- *   \001file NAME           the file's bytes follow
+ *   \001home DIRECTORY      the home directory that ~ means in the file
+ *   \001file NAME           the bytes of the file
  *   \001environment         lines section.key=value
  *   \001command line        lines section.key=value
- *   \001json                the bytes of config.json, up to the end
+ *   \001json                the bytes of config.json, to the end of the text
  *
- * in the order of precedence. Text before any block is INI text, so an archived configuration is
- * itself a gathered text. */
+ * Text before the first block is INI text, so an archived configuration is a gathered
+ * text as well. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
@@ -23,7 +24,7 @@ enum { FILE_LIMIT = 1 << 20, JSON_LIMIT = 1 << 22 };
 
 extern char **environ;
 
-/* "" when it is not set, or could not be handed on. */
+/* "": HOME is not set, or cannot be part of the text. */
 static const char *gather_home_directory(void)
 {
     const char *home = getenv("HOME");
@@ -32,7 +33,7 @@ static const char *gather_home_directory(void)
                                                                              : "";
 }
 
-/* A file that was cut to nothing, say, would train the defaults. */
+/* A file truncated to nothing, for example, would silently train with the defaults. */
 static bool config_says_nothing(const char *text)
 {
     text += strspn(text, "\xef\xbb\xbf \t\r\n");
@@ -56,7 +57,7 @@ static pt_status_t gather_add_file(pt_string_t *out, const char *written)
                               "the name of the configuration file is too long or "
                               "holds control characters");
     PT_TRY(pt_file_read(path, "configuration file", FILE_LIMIT, &text, &length));
-    mark = strchr(text, PT_MARK); /* would end the block */
+    mark = strchr(text, PT_MARK); /* it would end the block */
     if (mark) {
         for (const char *c = text; c < mark; c++)
             line += *c == '\n';
@@ -75,7 +76,7 @@ static pt_status_t gather_add_file(pt_string_t *out, const char *written)
     return PT_OK;
 }
 
-/* One line, whatever the value holds. */
+/* Adds one line. Quoting keeps line ends out of it. */
 static pt_status_t gather_add_value(pt_string_t *out, const char *origin,
                                     const char *dotted, const char *value)
 {
@@ -98,7 +99,8 @@ static void gather_variable_name(const pt_option_t *row, char *buffer, size_t si
         *c = (char)toupper((unsigned char)*c);
 }
 
-/* The name of a variable as the option it may mean: "train.lr"; false: no section or key in it. */
+/* The option that a variable name means: "train.lr". False: it has no section or no
+ * key. */
 static bool gather_option_of(const char *variable, size_t length, char *dotted,
                              size_t size)
 {
@@ -115,8 +117,9 @@ static bool gather_option_of(const char *variable, size_t length, char *dotted,
     return cut != NULL;
 }
 
-/* Variables that begin like options and mean something else: to main, to scripts and tests, or to a site
- * that installs Penta as a module. With them go all of PENTA_TEST_. */
+/* Variables that begin like options but mean something else: to main, to scripts and
+ * tests, or to a site that installs Penta as a module. PENTA_TEST_* are also
+ * ignored. */
 static const char *const other_variables[] = {
     "PENTA_FAULT",   "PENTA_HOME", "PENTA_SRCDIR", "PENTA_BUILDDIR",
     "PENTA_VERSION", "PENTA_PERF", "PENTA_TORCH",  "PENTA_ROOT",
@@ -124,7 +127,8 @@ static const char *const other_variables[] = {
 };
 enum { OTHER_VARIABLES = sizeof other_variables / sizeof other_variables[0] };
 
-/* A variable with our prefix that nobody reads: "PENTA_LR (maybe: PENTA_TRAIN_LR?)". */
+/* Adds a variable with our prefix that has no effect: "PENTA_LR (maybe:
+ * PENTA_TRAIN_LR?)". */
 static void gather_add_stranger(pt_text_t *strangers, const char *variable,
                                 size_t length)
 {
@@ -144,7 +148,7 @@ static void gather_add_stranger(pt_text_t *strangers, const char *variable,
             snprintf(meant, sizeof meant, "%s", other_variables[i]);
         }
     }
-    option = pt_nearest_option(name + 6, &distance); /* a key without its section */
+    option = pt_nearest_option(name + 6, &distance); /* a key without section */
     if (option && distance <= least)
         gather_variable_name(option, meant, sizeof meant);
     pt_text_add(strangers, "%s%s%s%s%s", strangers->length ? ", " : "",
@@ -161,7 +165,7 @@ static bool gather_is_section(const char *name, size_t length)
     return false;
 }
 
-/* Fails for variables that look like options but are none. */
+/* Refuses variables that look like an option but match none. */
 static pt_status_t gather_check_variable(const char *variable, pt_text_t *strangers)
 {
     char dotted[96], name[96];
@@ -180,7 +184,7 @@ static pt_status_t gather_check_variable(const char *variable, pt_text_t *strang
     section = strcspn(dotted, ".");
     is_ours = gather_is_section(dotted, section);
     nearest = pt_nearest_option(dotted, &distance);
-    dotted[section] = '_'; /* global_batch, a key alone */
+    dotted[section] = '_'; /* a key without section: global_batch */
     key = pt_nearest_option(dotted, &distance_of_key);
     if (key && !is_ours) {
         nearest = key;
@@ -230,7 +234,7 @@ static pt_status_t gather_add_environment(pt_string_t *out)
     return PT_OK;
 }
 
-/* "conf=tiny.ini", "--config=tiny.ini": the value is a configuration file by all appearance. */
+/* Refuses a configuration file given by name: "conf=tiny.ini", "--config=tiny.ini". */
 static pt_status_t config_check_named_file(const char *argument)
 {
     static const char words[] = "conf|config|configuration|config_file|cfg|file|ini";
@@ -278,8 +282,8 @@ static pt_status_t gather_add_argument(pt_string_t *out, const char *argument)
     return gather_add_value(out, "command line", dotted, value);
 }
 
-/* config.json, unless every value it could give is given otherwise: a run can be repeated from its
- * config.resolved.ini alone. */
+/* Adds config.json, unless every value it could set is given elsewhere:
+ * config.resolved.ini alone is enough to repeat a run. */
 static pt_status_t gather_add_json(pt_string_t *out)
 {
     pt_json_text_t none;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json of Hugging Face transformers. Keys that are absent have the defaults of that
- * library's classes GPT2Config, LlamaConfig, Qwen2Config and Qwen3Config; null stands only where it
- * does there; what Penta cannot represent is refused by name (hf_keys.def). */
+/* Reads config.json of Hugging Face transformers. Missing keys have the defaults of the
+ * classes GPT2Config, LlamaConfig, Qwen2Config and Qwen3Config of that library; null is
+ * accepted only where it is there. What Penta does not support is refused by name
+ * (hf_keys.def). */
 #include "src/config/hf.h"
 
 #include <stdio.h>
@@ -10,8 +11,8 @@
 typedef struct hf_size {
     const char *key, *alias; /* alias: another name of the key; NULL: none */
     const char *option;
-    int64_t absent;   /* -1: left open */
-    bool may_be_null; /* which leaves it open */
+    int64_t absent;   /* -1: no default */
+    bool may_be_null; /* null means no value */
 } hf_size_t;
 
 pt_status_t pt_hf_refuse(const pt_hf_t *hf, const char *key, const char *why)
@@ -39,7 +40,7 @@ pt_status_t pt_hf_set_number(const pt_hf_t *hf, const char *key, const char *opt
     return pt_hf_set(hf, key, option, text);
 }
 
-/* NULL when absent, or null where that is allowed. */
+/* *out: NULL if the key is missing, or null where that is allowed. */
 static pt_status_t hf_get(const pt_hf_t *hf, const char *key, bool may_be_null,
                           const json_t **out)
 {
@@ -53,7 +54,7 @@ static pt_status_t hf_get(const pt_hf_t *hf, const char *key, bool may_be_null,
     return PT_OK;
 }
 
-/* The key or its alias, whichever is there; both must say the same. */
+/* Gets the key or its alias. If both are there, they must be equal. */
 static pt_status_t hf_get_either(const pt_hf_t *hf, const hf_size_t *row,
                                  const char **key, const json_t **out)
 {
@@ -121,7 +122,7 @@ static pt_status_t hf_set_real(const pt_hf_t *hf, const char *key, const char *o
     return pt_hf_set_number(hf, key, option, x);
 }
 
-/* 0 would ask for the preset's. */
+/* 0 would mean the value of the preset. */
 static pt_status_t hf_set_epsilon(const pt_hf_t *hf, const char *key, double absent)
 {
     double x;
@@ -194,7 +195,7 @@ static pt_status_t hf_check_layer_types(const pt_hf_t *hf)
                : pt_hf_refuse(hf, "layer_types", why);
 }
 
-/* model.dropout is one rate for all sites. */
+/* model.dropout is one rate for all three sites. */
 static pt_status_t hf_set_gpt2_dropout(const pt_hf_t *hf)
 {
     static const char *const keys[] = {"resid_pdrop", "embd_pdrop", "attn_pdrop"};
@@ -255,7 +256,7 @@ static pt_status_t hf_check_dropout(const pt_hf_t *hf)
     return PT_OK;
 }
 
-/* What Llama, Qwen2 and Qwen3 share. */
+/* The keys that Llama, Qwen2 and Qwen3 share. */
 static pt_status_t hf_load_rotary(const pt_hf_t *hf, const char *bias, bool qk_norm)
 {
     static const char *const silu[2] = {"silu", "swish"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hf.h — shared by hf.c, hf_keys.c and hf_rope.c only: a config.json of Hugging Face transformers. */
+/* hf.h — config.json of Hugging Face transformers (private to hf.c, hf_keys.c and
+ * hf_rope.c). */
 #ifndef PENTA_CONFIG_HF_H
 #define PENTA_CONFIG_HF_H
 
@@ -20,25 +21,27 @@ typedef struct pt_hf {
     pt_hf_family_t family;
     pt_config_t *out;
     bool dropout_given;
-    int log_level; /* of the run, which the log does not know yet */
+    int log_level; /* of the run; the log does not know it yet */
 } pt_hf_t;
 
 /* ---- hf.c ---- */
-/* CONFIG: "FILE: KEY: WHY". */
+/* Raises CONFIG: "FILE: KEY: WHY". */
 pt_status_t pt_hf_refuse(const pt_hf_t *hf, const char *key, const char *why);
-/* Sets model.OPTION; the origin names the key. */
+/* Sets model.OPTION; its origin is the file and the key. */
 pt_status_t pt_hf_set(const pt_hf_t *hf, const char *key, const char *option,
                       const char *text);
 pt_status_t pt_hf_set_number(const pt_hf_t *hf, const char *key, const char *option,
                              double x);
 
 /* ---- hf_keys.c ---- */
-/* Refuses the first key whose value the table does not allow; then says in a warning which keys no
- * row of the family has, and in a line which have no effect that somebody could expect. */
+/* Checks all keys against the table: refuses the first key with a value that is not
+ * allowed, warns of keys that no row of the family has, and logs those with a value
+ * that has no effect here. */
 pt_status_t pt_hf_check_keys(const pt_hf_t *hf);
 
 /* ---- hf_rope.c ---- */
-/* model.rotary_base and rotary_fraction, from the three places where they may stand. */
+/* Sets model.rotary_base and rotary_fraction from the three places that may define
+ * them. */
 pt_status_t pt_hf_set_rope(const pt_hf_t *hf);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key of a config.json against the table hf_keys.def. */
+/* Checks every key of a config.json against the table hf_keys.def. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
 #include "src/config/hf.h"
@@ -20,7 +20,7 @@ typedef struct hf_key {
     const char *name;
     int families;
     const char *allowed; /* JSON list; NULL: any */
-    const char *text; /* why not, or the note of a key without effect; NULL: honoured */
+    const char *text;    /* why refused, or note of an ignored key; NULL: honoured */
 } hf_key_t;
 
 static const hf_key_t keys[] = {
@@ -41,10 +41,10 @@ static const hf_key_t *hf_keys_find(const pt_hf_t *hf, const char *name)
     return NULL;
 }
 
-/* A value as in the file, for messages; returns buffer. */
+/* A value as it is in the file, for messages. Returns `buffer`. */
 static const char *hf_show(const json_t *value, char *buffer, size_t size)
 {
-    char text[64] = ""; /* of what is longer jansson writes the pieces that fit */
+    char text[64] = ""; /* jansson writes as much of a longer value as fits */
     size_t room = sizeof text - sizeof "...";
 
     if (json_dumpb(value, text, room, JSON_ENCODE_ANY | JSON_COMPACT) > room)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary positions of a config.json: rope_theta at the root (transformers 4), rope_scaling (4, plain kind
- * only), rope_parameters (5), flat or with an object for each kind of layer. */
+/* Reads the rotary positions of a config.json: rope_theta at the root (transformers 4),
+ * rope_scaling (4, only the default type), rope_parameters (5), either flat or with an
+ * object for each layer type. */
 #include "src/config/hf.h"
 
 #include <stdio.h>
@@ -9,10 +10,10 @@
 typedef struct rope {
     const pt_hf_t *hf;
     double theta;
-    char key[96]; /* where it stands; "": nowhere yet */
+    char key[96]; /* where it was found; "": nowhere yet */
 } rope_t;
 
-/* `place`: "", or "rope_parameters: " and such, for messages. */
+/* `place`: "", or a prefix such as "rope_parameters: ", for messages. */
 static pt_status_t hf_take_theta(rope_t *rope, const char *place, const json_t *object)
 {
     const json_t *value = json_object_get(object, "rope_theta");
@@ -31,7 +32,7 @@ static pt_status_t hf_take_theta(rope_t *rope, const char *place, const json_t *
     return PT_OK;
 }
 
-/* "type" is the name of "rope_type" before version 4.45. */
+/* Transformers before version 4.45 call "rope_type" "type". */
 static pt_status_t hf_check_kind(const pt_hf_t *hf, const char *place,
                                  const json_t *object)
 {
@@ -63,7 +64,8 @@ static pt_status_t hf_check_fraction(const pt_hf_t *hf, const char *place,
     return pt_hf_refuse(hf, place, why);
 }
 
-/* What the plain kind knows; `place` is "rope_scaling" and such. */
+/* Only the keys of the default type are accepted. `place`: "rope_scaling" and such, for
+ * messages. */
 static pt_status_t hf_take_flat(rope_t *rope, const char *place, const json_t *object)
 {
     static const char *const known[] = {"rope_type", "type", "rope_theta",
@@ -94,7 +96,8 @@ static pt_status_t hf_take_flat(rope_t *rope, const char *place, const json_t *o
     return hf_take_theta(rope, prefix, object);
 }
 
-/* An object for each kind of layer: the one kind there is, full_attention, alone or with nulls. */
+/* If there is an object for each layer type, only full_attention is accepted, alone or
+ * beside nulls. */
 static pt_status_t hf_take_object(rope_t *rope, const char *name)
 {
     const json_t *object = json_object_get(rope->hf->root, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths as people write them: ~ and $HOME at the beginning stand for the home directory, in the file, in the
- * environment and in arguments, where no shell expands them. */
+/* Expands ~ and $HOME at the beginning of paths in the file, the environment and the
+ * arguments, where no shell does. */
 #include "src/config/private.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ static pt_status_t home_refuse(const expansion_t *x, const char *why)
                           pt_show(x->spelling, shown, sizeof shown), why);
 }
 
-/* Bytes of a word for the home directory at `text`; 0: none. */
+/* Bytes of the word for the home directory that `text` begins with; 0: none. */
 static size_t home_word(const char *text)
 {
     static const char *const words[] = {"~", "$HOME", "${HOME}"};
@@ -44,7 +44,7 @@ static bool home_is_variable(const char *text)
            (isalpha((unsigned char)text[1]) || text[1] == '_' || text[1] == '{');
 }
 
-/* The home directory, spelt so that it is read as it is. */
+/* Adds the home directory, escaped so that decoding gives it back unchanged. */
 static pt_status_t home_add(expansion_t *x)
 {
     if (!x->home[0])
@@ -59,7 +59,7 @@ static pt_status_t home_add(expansion_t *x)
     return PT_OK;
 }
 
-/* Where a path begins, at *text; moves it past what was expanded. */
+/* Expands the beginning of a path; moves *text behind what was expanded. */
 static pt_status_t home_take_beginning(expansion_t *x, const char **text)
 {
     size_t length = home_word(*text);
@@ -93,7 +93,7 @@ static pt_status_t home_expand(expansion_t *x)
                 x, "variables of the shell are not looked up, but for $HOME "
                    "at the beginning: write the value itself; a $ in a name "
                    "is \"\\x24\", in quotes");
-        if (*text == '\\' && text[1]) { /* of a list, or inside quotes */
+        if (*text == '\\' && text[1]) { /* in a list, or in quotes */
             pt_text_add(&x->out, "%.2s", text);
             text += 2;
             continue;

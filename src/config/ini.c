@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INI text through inih. inih gives no line numbers and cuts long lines, so lines are handed to it
- * one by one from here, after a look at their length. */
+/* Parses INI text with inih. inih reports no line numbers and truncates long lines, so
+ * this file checks the length of each line and passes the lines one by one. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 
@@ -15,14 +15,14 @@ typedef struct ini_state {
     const char *name, *text, *home;
     size_t length, at;
     int line;
-    bool checks;       /* sections, in the first pass */
-    bool indented;     /* the line now read begins with a blank */
-    bool may_continue; /* inih would take an indented line as a continuation */
+    bool checks;       /* check sections; first pass */
+    bool indented;     /* the current line begins with a blank */
+    bool may_continue; /* inih takes an indented line as a continuation */
     pt_config_t *config;
     pt_string_t *unknown;
-    const pt_option_t *row; /* of the value being gathered; NULL: none, or unknown */
+    const pt_option_t *row; /* of the current value; NULL: none, or unknown */
     int first_line;
-    int seen[PT_OPTION_COUNT]; /* line, 0: not yet */
+    int seen[PT_OPTION_COUNT]; /* line; 0: not yet */
     char value[PT_CONFIG_TEXT], piece[PT_CONFIG_TEXT];
     pt_status_t status;
 } ini_state_t;
@@ -49,7 +49,7 @@ static bool ini_is_comment(const char *line, size_t length)
     return length == 0 || *line == '#' || *line == ';';
 }
 
-/* inih drops what stands behind the ] of a section, and sections without keys. */
+/* inih ignores text after the ] of a section, and sections without keys. */
 static pt_status_t ini_check_section(const ini_state_t *state, const char *line,
                                      size_t length)
 {
@@ -59,7 +59,7 @@ static pt_status_t ini_check_section(const ini_state_t *state, const char *line,
     bool is_near;
 
     if (!end)
-        return PT_OK; /* inih tells */
+        return PT_OK; /* inih reports it */
     ini_place(state, state->line, where, sizeof where);
     while (rest < line + length && isspace((unsigned char)*rest))
         rest++;
@@ -82,7 +82,8 @@ static pt_status_t ini_check_section(const ini_state_t *state, const char *line,
                           is_near ? "]?" : "");
 }
 
-/* Does this line, of `length` bytes, begin a section? An indented one may go on with a value. */
+/* Whether this line, of `length` bytes, begins a section. An indented one may be a
+ * continuation. */
 static bool ini_is_section(const ini_state_t *state, size_t *blanks, size_t length)
 {
     const char *line = state->text + state->at;
@@ -108,7 +109,7 @@ static char *ini_next_line(char *buffer, int size, void *user)
             state->status = ini_check_section(state, line + blanks, length - blanks);
     }
     state->indented = blanks > 0;
-    if (kept > (size_t)size - 2) /* only comments are this long */
+    if (kept > (size_t)size - 2) /* only a comment can be so long */
         kept = (size_t)size - 2;
     memcpy(buffer, line, kept);
     buffer[kept] = '\n';
@@ -155,7 +156,7 @@ static int ini_ignore_value(void *user, const char *section, const char *key,
     return 1;
 }
 
-/* Stores the value gathered so far. */
+/* Stores the value collected so far. */
 static pt_status_t ini_flush(ini_state_t *state)
 {
     const pt_option_t *row = state->row;
@@ -184,7 +185,8 @@ static pt_status_t ini_decode(ini_state_t *state, const char *where,
     return PT_OK;
 }
 
-/* Quoted parts are glued; others are a list's next elements, or words. */
+/* A quoted part is appended directly, an item of a list after a comma, other text after
+ * a blank. */
 static pt_status_t ini_add_continuation(ini_state_t *state, const char *spelling)
 {
     const pt_option_t *row = state->row;
@@ -193,7 +195,7 @@ static pt_status_t ini_add_continuation(ini_state_t *state, const char *spelling
     char where[PT_CONFIG_ORIGIN], key[64];
     pt_text_t value;
 
-    if (!row) /* of an unknown key of an archive */
+    if (!row) /* an unknown key of an archive */
         return PT_OK;
     ini_place(state, state->line, where, sizeof where);
     snprintf(key, sizeof key, "%.*s", (int)(name < 60 ? name : 60), spelling);
@@ -260,7 +262,8 @@ static int ini_take_value(void *user, const char *section, const char *key,
     return state->status == PT_OK;
 }
 
-/* inih's own verdict first, so that the earliest line is the one named. */
+/* Runs inih once without storing values, so that the earliest wrong line is
+ * reported. */
 static pt_status_t ini_check_syntax(ini_state_t *state)
 {
     char where[PT_CONFIG_ORIGIN];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options that are lists: "A,B,C". A comma in an item is written \,, a backslash before one \\. */
+/* Options that are lists: "A,B,C". A comma in an item is written \, and a backslash
+ * before a comma \\. */
 #include "src/config/private.h"
 
 #include <stdio.h>
@@ -18,7 +19,8 @@ const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char 
     return buffer;
 }
 
-/* Past the item that begins at `text`: its dividing comma or the end. */
+/* The end of the item that begins at `text`: a separating comma, or the end of the
+ * text. */
 static const char *list_item_end(const char *text)
 {
     for (; *text && *text != ','; text++)
@@ -107,7 +109,7 @@ static pt_status_t list_check_items(const pt_config_t *config, pt_option_id_t id
     return PT_OK;
 }
 
-/* A mask for each file. */
+/* Each file needs a mask. */
 static pt_status_t list_check_masks(const pt_config_t *config, pt_option_id_t masks,
                                     pt_option_id_t files)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* penta(1), made from the option table and the table of statuses. */
+/* Generates penta(1) from the option table and the table of statuses. */
 #include "src/config/private.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static const char tail[] =
     "penta plan model.preset=llama3\\-8b parallel.ranks=1024\n"
     ".fi\n";
 
-/* Text with what roff would take as its own escaped. */
+/* Adds text with the characters escaped that roff interprets. */
 static void man_add_text(pt_string_t *out, const char *text)
 {
     if (*text == '.' || *text == '\'')

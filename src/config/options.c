@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option table as data: rows, single values, nearest names. */
+/* The option table as data: its rows, single values, and the nearest name. */
 #include "src/config/private.h"
 
 #include <ctype.h>
@@ -117,7 +117,7 @@ bool pt_choice_word(const char *choices, int index, char *buffer, size_t size)
     return true;
 }
 
-/* How many characters both begin with. */
+/* Length of the common beginning. */
 static int config_common_start(const char *a, const char *b)
 {
     int length = 0;
@@ -132,7 +132,7 @@ const char *pt_nearest_word(const char *words, const char *word, char *buffer,
                             size_t size)
 {
     char candidate[64], near[64] = "", alike[64] = "";
-    int best = 99, longest = 2; /* fewer than three say nothing */
+    int best = 99, longest = 2; /* a shorter common beginning means nothing */
 
     for (int i = 0; pt_choice_word(words, i, candidate, sizeof candidate); i++) {
         int distance = pt_text_distance(candidate, word);
@@ -172,7 +172,7 @@ const pt_option_t *pt_nearest_option(const char *dotted, int *distance)
 
         snprintf(name, sizeof name, "%s.%s", rows[i].section, rows[i].key);
         whole = pt_text_distance(name, dotted);
-        /* The right key in the wrong section is nearer than it looks. */
+        /* A right key in the wrong section is nearer than its distance. */
         alone = pt_text_distance(rows[i].key, key) * 2 + 1;
         if (alone < whole)
             whole = alone;
@@ -268,7 +268,7 @@ static pt_status_t options_store_real(const pt_option_t *row, const char *value,
                  x < row->real_min ? row->real_min : row->real_max);
         return options_bad_value(row, value, origin, what);
     }
-    *field = x == 0 ? 0 : x; /* -0 would print as another value */
+    *field = x == 0 ? 0 : x; /* -0 would be printed as another value */
     return PT_OK;
 }
 
@@ -345,7 +345,7 @@ static pt_status_t options_store_text(const pt_option_t *row, const char *value,
             row->section, row->key, pt_show(value, shown, sizeof shown), length,
             PT_CONFIG_TEXT - 1);
     }
-    /* Whole field: configurations are compared and broadcast as bytes. */
+    /* All bytes are set: configurations are compared and broadcast as bytes. */
     memset(field, 0, PT_CONFIG_TEXT);
     memcpy(field, value, length);
     return PT_OK;
@@ -371,7 +371,7 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     memset(kept, 0, PT_CONFIG_ORIGIN);
     if (length < PT_CONFIG_ORIGIN)
         memcpy(kept, origin, length);
-    else /* the end of a path tells more than its beginning */
+    else /* the end of a path says more than its beginning */
         snprintf(kept, PT_CONFIG_ORIGIN, "...%s",
                  origin + length - PT_CONFIG_ORIGIN + 4);
     return PT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every rank's part: gathered text to configuration. Pure. */
+/* Parses the gathered text into a configuration, on every rank. Pure. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
@@ -24,7 +24,7 @@ static pt_status_t parse_read_line(char *line, bool is_environment, pt_config_t 
     return pt_config_set(out, line, equals + 1, origin);
 }
 
-/* Lines section.key=value. */
+/* Parses lines section.key=value. */
 static pt_status_t parse_read_lines(const char *text, size_t length,
                                     bool is_environment, pt_config_t *out)
 {
@@ -47,7 +47,7 @@ static pt_status_t parse_read_lines(const char *text, size_t length,
     return status;
 }
 
-/* One block: `head` is its first line after the mark. */
+/* Parses one block. `head`: its first line, after the mark. */
 static pt_status_t parse_read_block(const char *head, const char *end, const char *home,
                                     pt_config_t *out)
 {

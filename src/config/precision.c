@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules between train.precision and the types of what is derived from it. */
+/* Rules between train.precision and the other types. */
 #include "src/config/private.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
     pt_cite(config, PT_OPTION_##section##_##key, cited[slot], sizeof cited[slot])
 #define FAIL(...) PT_FAIL_COMMON(PT_CONFIG, __VA_ARGS__)
 
-/* fp64 is what the other types are measured against: nothing in it is narrower. */
+/* fp64 is the reference for the other types: nothing in it is narrower. */
 static pt_status_t precision_check_double(const pt_config_t *config)
 {
     static const pt_option_id_t narrow[] = {PT_OPTION_train_grad_dtype,
@@ -62,7 +62,8 @@ pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out)
         return FAIL("%s is no number: give dynamic, or a power of two such as 65536",
                     CITE(0, train, loss_scale));
     }
-    /* Dividing by a power of two is exact: norms and updates do not see the scale. */
+    /* Division by a power of two is exact, so the scale does not change norms and
+     * updates. */
     fraction = *out > 0 ? frexp(*out, &exponent) : 0;
     if (fraction == 0.5 && *out >= 1 && *out <= largest)
         return PT_OK;

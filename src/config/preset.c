@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named models. */
+/* The presets of model.preset. */
 #include "src/config/private.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const struct {
     {"tiny",
      LLAMA "layers=8 hidden=96 ffn=256 heads=8 kv_heads=4 head_dim=12 vocab=256 "
            "max_positions=4096 rotary_base=10000 norm_eps=1e-5 qk_norm=no tied=no"},
-    /* Radford et al. 2019; openai-community/gpt2. Dropout is the user's choice. */
+    /* Radford et al. 2019; openai-community/gpt2. The user chooses the dropout. */
     {"gpt2-124m",
      "norm=layer activation=gelu positions=learned bias=all layers=12 hidden=768 "
      "ffn=3072 heads=12 kv_heads=12 head_dim=64 vocab=50257 max_positions=1024 "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts made from the table: the resolved configuration, the template, --help. */
+/* Texts generated from the table: the resolved configuration, the template, --help. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 
@@ -8,7 +8,7 @@
 
 enum { ORIGIN_SHOWN = 64, HELP_WIDTH = 80, TEMPLATE_WIDTH = 98 };
 
-/* A text value as it is, any other as printed. */
+/* Adds `key = value` of an option. */
 static void print_add_value(const pt_config_t *config, const pt_option_t *row,
                             const char *prefix, pt_string_t *out)
 {
@@ -41,7 +41,7 @@ pt_status_t pt_config_to_ini(const pt_config_t *config, char **out)
         if (length > ORIGIN_SHOWN)
             origin += length - ORIGIN_SHOWN;
         pt_show(origin, shown, sizeof shown);
-        /* After a long value there may be no room for it in the line. */
+        /* After a long value there may be no room for the origin on the same line. */
         if (text.length - start < 90 && strlen(shown) < 90)
             pt_string_add(&text, " ; %s\n", shown);
         else
@@ -95,7 +95,7 @@ pt_status_t pt_config_template(char **out)
     return pt_string_take(&text, out);
 }
 
-/* The word `name` stands in the list "model,train"; an empty list has all. */
+/* Whether `name` is in the list "model,train"; an empty list contains all names. */
 static bool print_is_listed(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -113,7 +113,7 @@ static bool print_is_listed(const char *list, const char *name)
     return false;
 }
 
-/* Lines of `text` through put, one by one. */
+/* Passes the lines of `text` to `put`, one by one. */
 static void print_put_lines(char *text, void (*put)(void *sink, const char *line),
                             void *sink)
 {

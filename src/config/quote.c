@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How values are spelt in files and arguments. Plain text stands as it is; what inih or a line
- * would spoil goes in quotes. */
+/* The spelling of values in files and arguments. Plain text is written as it is; text
+ * that inih or a line would change is quoted. */
 #include "src/config/private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE_BYTES = 150 }; /* of a value in one line of a file: inih takes 197 in all */
+enum { LINE_BYTES = 150 }; /* of a value, per line of a file; inih reads 197 in all */
 
 static int quote_hex_digit(char c)
 {
@@ -18,7 +18,8 @@ static int quote_hex_digit(char c)
     return found ? (int)(found - digits) : -1;
 }
 
-/* One character after a backslash; *text is moved past it. False: no such escape, or NUL. */
+/* Decodes the character after a backslash and moves *text behind it. False: no valid
+ * escape, or NUL. */
 static bool quote_unescape(const char **text, char *out)
 {
     const char *at = *text;
@@ -57,7 +58,7 @@ void pt_unescape_all(const char *text, char out[PT_CONFIG_TEXT])
     out[n] = '\0';
 }
 
-/* Looks like quotes, but would become part of the value. */
+/* Whether the text looks quoted but its quotes would become part of the value. */
 static bool quote_is_half_quoted(const char *text, size_t length)
 {
     size_t quotes = 0;
@@ -85,7 +86,7 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
 
         if (c == '"' || n + 1 >= size)
             return false;
-        /* The closing quote may not be the escaped one. */
+        /* The closing quote must not be escaped. */
         if (c == '\\' && (!quote_unescape(&spelling, &c) || spelling > end))
             return false;
         out[n++] = c;
@@ -94,7 +95,7 @@ bool pt_unquote(const char *spelling, char *out, size_t size)
     return true;
 }
 
-/* Escaped form of byte `at`; returns its length. */
+/* Writes byte `at` in its escaped form to `out`; returns the length of that. */
 static size_t quote_escape(const char *value, size_t at, char out[8])
 {
     char c = value[at];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an archived configuration has to do with this one: on resume, and where only its weights are taken. */
+/* Compares an archived configuration with this one: on resume, and where only weights
+ * are read. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
 #include "src/config/private.h"
@@ -12,7 +13,7 @@
 typedef struct archive {
     const pt_config_t *now;
     pt_config_t *then;
-    pt_string_t unknown; /* what it has and this version has not */
+    pt_string_t unknown; /* keys that this version does not know */
 } archive_t;
 
 /* "\n  train.lr: now 0.1 (command line), checkpoint 0.2" */
@@ -36,7 +37,7 @@ static void resume_list_difference(const archive_t *archive, const pt_option_t *
     pt_free(buffer);
 }
 
-/* ---- Equal in what they mean --------------------------------------------------------------- */
+/* ---- Values with the same meaning ------------------------------------------------ */
 
 static bool resume_same_split(const pt_config_t *a, const pt_config_t *b)
 {
@@ -47,7 +48,7 @@ static bool resume_same_split(const pt_config_t *a, const pt_config_t *b)
     return x[0] == y[0] && x[1] == y[1];
 }
 
-/* Weights of a single file say nothing. */
+/* The weight of a single file has no effect. */
 static int resume_count_weights(const pt_config_t *config)
 {
     int count = pt_config_items(config, ID(data, weights));
@@ -72,7 +73,7 @@ static bool resume_same_weights(const pt_config_t *a, const pt_config_t *b)
     return same;
 }
 
-/* auto is what it stands for; with fp64 nothing else is allowed. */
+/* auto means fp32 here; with fp64 only auto is allowed. */
 static int resume_meant(int choice)
 {
     return choice == PT_NARROW_AUTO ? PT_NARROW_FP32 : choice;
@@ -120,7 +121,7 @@ static bool resume_is_same(const pt_config_t *a, const pt_config_t *b,
     }
 }
 
-/* ---- Resume -------------------------------------------------------------------------------- */
+/* ---- Resume ---------------------------------------------------------------------- */
 
 static pt_status_t resume_read_archive(const char *ini, const char *path,
                                        const pt_config_t *now, archive_t *out)
@@ -140,7 +141,7 @@ static void resume_free_archive(archive_t *archive)
     pt_free(archive->then);
 }
 
-/* Updates before the rate falls. */
+/* Updates before the learning rate begins to fall. */
 static int64_t resume_decay_begin(const pt_config_t *config, int64_t decay_steps)
 {
     int64_t length = config->train.wsd_decay;
@@ -152,7 +153,7 @@ static int64_t resume_decay_begin(const pt_config_t *config, int64_t decay_steps
     }
 }
 
-/* Has neither decay, old or new, a share in what was done so far? */
+/* Whether neither the old nor the new decay has affected the updates so far. */
 static bool resume_is_before_decay(const archive_t *archive,
                                    const pt_resume_point_t *point, int64_t wanted)
 {
@@ -160,7 +161,8 @@ static bool resume_is_before_decay(const archive_t *archive,
            point->updates <= resume_decay_begin(archive->now, wanted);
 }
 
-/* Lasts the decay, if there is one, a time of its own? */
+/* Whether the length of the decay, if any, does not depend on the length of the
+ * schedule. */
 static bool resume_ends_by_itself(const pt_config_t *config)
 {
     return config->train.decay == PT_DECAY_CONSTANT ||
@@ -186,7 +188,8 @@ static void resume_add_reason(const archive_t *archive, const pt_resume_point_t 
                   (long long)point->updates);
 }
 
-/* The shape of the decay, like its end, may change as long as it has no influence. `old`: the checkpoint's. */
+/* The shape of the decay may change as long as the decay has no effect. `old`: the
+ * checkpoint. */
 static void resume_compare_shape(const archive_t *archive, const pt_resume_point_t *old,
                                  int64_t decay_steps, pt_string_t *different)
 {
@@ -221,7 +224,7 @@ static void resume_settle_schedule(const archive_t *archive, pt_resume_point_t *
         return;
     }
     if (given == 0)
-        return; /* trains on at train.min_lr, which the run warns of */
+        return; /* continues at train.min_lr; the run warns of that */
     pt_string_add(different, "\n  train.decay_steps: now %lld (%s), checkpoint %lld",
                   (long long)given, now->origin[ID(train, decay_steps)],
                   (long long)point->decay_steps);
@@ -229,7 +232,7 @@ static void resume_settle_schedule(const archive_t *archive, pt_resume_point_t *
         resume_add_reason(archive, point, wanted, different);
 }
 
-/* Is there a file among them? */
+/* Whether data.mask names a file. */
 static bool resume_has_mask(const pt_config_t *config)
 {
     char path[PT_CONFIG_TEXT];
@@ -252,7 +255,7 @@ static void resume_list_differences(const archive_t *archive, pt_string_t *diffe
             !resume_is_same(now, then, row))
             resume_list_difference(archive, row, different);
     }
-    /* Files may move, but not come or go. */
+    /* Files may move, but a mask must not appear or disappear. */
     if (resume_has_mask(now) != resume_has_mask(then))
         resume_list_difference(archive, pt_option(ID(data, mask)), different);
     if (archive->unknown.length > 0)
@@ -289,7 +292,7 @@ free_all:
     return status;
 }
 
-/* Names of files and what only a fresh start reads. */
+/* Not reported: names of files, and options that only a fresh start reads. */
 static bool resume_is_told(const pt_config_t *config, const pt_option_t *row)
 {
     switch ((int)pt_option_id(row)) {
@@ -337,23 +340,24 @@ free_all:
     return status;
 }
 
-/* ---- Weights alone ------------------------------------------------------------------------- */
+/* ---- Weights alone --------------------------------------------------------------- */
 
-/* Of the model, but no matter of its weights. */
+/* Options of the model that do not affect existing weights. */
 static bool resume_is_of_training(pt_option_id_t id)
 {
     return id == ID(model, preset) || id == ID(model, config_json) ||
            id == ID(model, dropout) || id == ID(model, init_std);
 }
 
-/* People change these on purpose, to train on with longer sequences for one. */
+/* These are changed on purpose, for example to continue with longer sequences. */
 static bool resume_may_differ(pt_option_id_t id)
 {
     return id == ID(model, max_positions) || id == ID(model, norm_eps) ||
            id == ID(model, rotary_base);
 }
 
-/* What names and shapes of tensors tell, whatever the archive says. */
+/* Whether names and shapes of tensors determine the option, even if the archive does
+ * not have it. */
 static bool resume_is_seen(pt_option_id_t id)
 {
     return id != ID(model, heads) && id != ID(model, kv_heads) &&

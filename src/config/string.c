@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that grows. */
+/* A growing text. */
 #include "src/config/private.h"
 #include "penta/base/alloc.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times as people and batch systems write them. */
+/* Times as [HH:]MM:SS, the format of Slurm. */
 #include "src/config/private.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.weights: decimal numbers, kept exact as whole numbers. */
+/* data.weights: decimal numbers, converted exactly to whole numbers. */
 #include "src/config/private.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum { DIGITS = 6, MILLION = 1000000 };
 #define BLANKS " \t\r\n"
 
-/* Digits at *text, at most DIGITS of them; -1: none or too many. Counts them. */
+/* Reads and counts the digits at *text; -1: none, or more than DIGITS. */
 static int64_t weights_take_digits(const char **text, int *digits)
 {
     int64_t value = 0;
@@ -18,7 +18,8 @@ static int64_t weights_take_digits(const char **text, int *digits)
     return *digits >= 1 && *digits <= DIGITS ? value : -1;
 }
 
-/* A weight in millionths and where it ends, at a comma or the end of the text; NULL: bad. */
+/* Reads a weight in millionths. Returns its end, a comma or the end of the text; NULL:
+ * invalid. */
 static const char *weights_take(const char *text, int64_t *out)
 {
     int digits;

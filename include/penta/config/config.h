@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.h — what the user asked for (layer: config, seen from parallel upwards).
+/* config.h — the configuration of a run (layer: config, used from parallel upwards).
  *
- * Everything comes from the option table include/penta/config/options.def. Precedence: default < preset or
- * config.json (model.* only) < file < environment (PENTA_SECTION_KEY) < command line; in one
- * source a later value wins. Rank 0 reads files and environment into one text; the caller
- * broadcasts it and every rank parses the same bytes, so errors here are COMMON and CONFIG: one
- * message that says what, where (file:line, or the argument) and the nearest that works. No MPI.
+ * Everything is generated from the option table include/penta/config/options.def.
+ * Precedence, lowest first: default, preset or config.json (model.* only), file,
+ * environment (PENTA_SECTION_KEY), command line. Within one source a later value wins.
  *
- * pt_config_t is plain data: copy, compare and broadcast it freely. */
+ * Rank 0 reads files and environment into one text, the caller broadcasts it, and every
+ * rank parses the same bytes. Errors here are therefore COMMON and CONFIG: one message
+ * that gives the value, its source (file:line, or the argument) and the nearest valid
+ * value. No MPI.
+ *
+ * pt_config_t is plain data: it may be copied, compared and broadcast as bytes. */
 #ifndef PENTA_CONFIG_H
 #define PENTA_CONFIG_H
 
@@ -16,7 +19,7 @@
 #include "penta/base/tensor.h"
 #include "penta/base/text.h"
 
-/* The words of a list of choices, "a|b". */
+/* The words of a list of choices: "a|b". */
 #define PT_CHOICE_WORD(name, word) "|" word
 #define PT_CHOICE_WORDS(list)      (&(list(PT_CHOICE_WORD))[1])
 
@@ -49,14 +52,14 @@ typedef enum pt_option_id {
     PT_OPTION_COUNT
 } pt_option_id_t;
 
-/* Where the value of an option comes from; the text `origin` says it in words, with file and line. */
+/* Source of the value of an option. The text `origin` adds file and line. */
 typedef enum pt_source {
-    PT_SOURCE_DEFAULT, /* the row */
+    PT_SOURCE_DEFAULT, /* the table row */
     PT_SOURCE_DERIVED, /* other options */
     PT_SOURCE_GIVEN    /* a preset, file, variable or argument */
 } pt_source_t;
 
-/* config->SECTION.KEY. Choices are indices into their list, times are seconds. */
+/* config->SECTION.KEY. A choice is an index into its list; a time is in seconds. */
 typedef struct pt_config {
 #define PT_SECTION(section, help) struct {
 #define PT_SECTION_END(section)                                                        \
@@ -83,8 +86,8 @@ typedef struct pt_config {
     pt_source_t source[PT_OPTION_COUNT];
 } pt_config_t;
 
-/* Values of choices, in the order of the table (a test compares them with the list); those of run.device and run.isa
- * are pt_device_kind_t and pt_isa_t. */
+/* Values of choices, in the order of the option table (a test compares them). The
+ * values of run.device and run.isa are pt_device_kind_t and pt_isa_t. */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
 typedef enum pt_precision {
     PT_PRECISION_FP64,
@@ -121,18 +124,18 @@ typedef enum pt_effect {
     PT_EFFECT_BITS,
     PT_EFFECT_ROUNDING,
     PT_EFFECT_RESULT,
-    PT_EFFECT_DEPENDS /* in the table only: ask pt_option_effect */
+    PT_EFFECT_DEPENDS /* only in the table; see pt_option_effect */
 } pt_effect_t;
 typedef enum pt_on_resume { PT_RESUME_FIXED, PT_RESUME_FREE } pt_on_resume_t;
 
-/* A row of the table, for help, checks and tests. */
+/* A row of the option table. */
 typedef struct pt_option {
     const char *section, *key;
     pt_option_type_t type;
     const char *default_text;
-    const char *unit;    /* "" if none; what is written, for times, orders, texts */
-    const char *choices; /* "a|b"; NULL unless CHOICE */
-    const char *none;    /* how a TIME of 0 is written */
+    const char *unit;    /* "": none; TIME, ORDER, TEXT: the syntax */
+    const char *choices; /* "a|b"; NULL: no CHOICE */
+    const char *none;    /* TIME: the spelling of 0 */
     int64_t int_min, int_max;
     double real_min, real_max;
     pt_effect_t effect;
@@ -142,103 +145,143 @@ typedef struct pt_option {
 } pt_option_t;
 
 const pt_option_t *pt_option(pt_option_id_t id);
-/* What another value of the option may change in a run that is otherwise like `config` (finished). Never DEPENDS. */
+/* What a change of the option alone may change in a run.
+ * id: the option.
+ * config: configuration of the run, finished.
+ * Returns an effect other than DEPENDS. Pure. */
 pt_effect_t pt_option_effect(pt_option_id_t id, const pt_config_t *config);
-/* NULL when unknown. */
+/* Row of section.key; NULL: no such option. */
 const pt_option_t *pt_option_find(const char *section, const char *key);
 const char *pt_section_help(const char *section);
 
-/* Rank 0: reads the configuration file (NULL or "": none), the environment and the arguments
- * ("section.key=value") into one text of lines for pt_config_parse, files named by
- * model.config_json included. Local; errors are COMMON in kind (the caller broadcasts them).
- * Caller frees *out with pt_free. Fails: CONFIG, IO. */
+/* Gathers file, environment and arguments into one text for pt_config_parse.
+ * file: configuration file; NULL or "": none.
+ * argc, argv: arguments "section.key=value".
+ * out: [out] the text, with the content of model.config_json; the caller frees it with
+ *   pt_free.
+ * Rank 0 only; Local. Fails: CONFIG, IO, of scope COMMON: the caller broadcasts the
+ * error. */
 pt_status_t pt_config_gather(const char *file, int argc, char *const argv[], char **out);
-/* A text file of at most `limit` bytes, none of them NUL, without its byte order mark; UTF-16 is refused; `what` it is, for messages. Waits for
- * what writes into a pipe, after a few seconds with a warning. Local; errors as
- * above. Caller frees *out, which ends with a NUL, with pt_free. Fails: CONFIG, IO. */
+/* Reads a text file.
+ * path: regular file or pipe. Waits for the writer of a pipe; warns after a few
+ *   seconds.
+ * what: description of the file, for messages.
+ * limit: maximum size in bytes.
+ * out: [out] the text without its byte order mark, NUL-terminated; the caller frees it
+ *   with pt_free.
+ * length: [out] bytes of the text, without the NUL.
+ * Local. Fails, scope COMMON: CONFIG (too long, a NUL byte, UTF-16), IO. */
 pt_status_t pt_file_read(const char *path, const char *what, size_t limit, char **out,
                          size_t *length);
-/* Pure: defaults, then the text. Checks each value by its row, fills model.* from the preset or
- * config.json, then all rules that need no rank count. An archived INI text is such a text too. */
+/* Parses a gathered text: sets defaults, then the values of the text, each checked
+ * against its row; fills model.* from the preset or config.json; checks all rules that
+ * do not involve the number of ranks.
+ * gathered: from pt_config_gather, or an archived INI text.
+ * out: [out] the finished configuration.
+ * Pure. Fails: CONFIG. */
 pt_status_t pt_config_parse(const char *gathered, pt_config_t *out);
-/* The same; messages call the INI text that stands before any block, an archive for one, `name`. */
+/* The same. `name`: used in messages for INI text before the first block, such as an
+ * archived configuration. */
 pt_status_t pt_config_parse_named(const char *name, const char *gathered,
                                   pt_config_t *out);
-/* Rules that involve the number of ranks (what must divide what). Pure. */
+/* Checks the rules that involve the number of ranks (divisibility).
+ * Pure. Fails: CONFIG. */
 pt_status_t pt_config_check_layout(const pt_config_t *config, int ranks);
-/* Sets one value as the command line would ("train.steps", "10"). Pure; for tests and tools. */
+/* Sets one value as the command line does: ("train.steps", "10"). For tests and tools.
+ * Pure. Fails: CONFIG. */
 pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
                           const char *value, const char *origin);
-void pt_config_defaults(pt_config_t *out); /* no preset applied */
-/* Fills model.* from preset or config.json where not given; then checks everything. */
+void pt_config_defaults(pt_config_t *out); /* without a preset */
+/* Fills model.* from the preset or config.json where it is not given, then checks all
+ * rules that do not involve the number of ranks.
+ * Fails: CONFIG, IO. */
 pt_status_t pt_config_finish(pt_config_t *config);
 
-/* Text of one value, as it would be written in a file; returns buffer. Parsing it gives the same
- * value, bit for bit. */
+/* Writes the text of one value, spelled as in a file, into `buffer` and returns it.
+ * Parsing the text gives the same value, bit for bit. */
 const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *buffer,
                             size_t size);
-/* The resolved configuration as an INI text, each value with its origin. Caller frees with pt_free. */
+/* The resolved configuration as INI text, each value with its origin. The caller frees
+ * *out with pt_free. */
 pt_status_t pt_config_to_ini(const pt_config_t *config, char **out);
-/* Updates of warm-up in a schedule of that length, which may be that of an earlier start: at most all of it; a default
- * that train.steps of this start has lowered counts as it was. */
+/* Updates of warm-up in a schedule of `decay_steps` updates, at most all of them. The
+ * schedule may be that of an earlier start: a default that train.steps of this start
+ * has lowered counts with its original value. */
 int64_t pt_config_warmup(const pt_config_t *config, int64_t decay_steps);
 /* A checkpoint that a run may resume from. */
 typedef struct pt_resume_point {
     const char *path;
-    int64_t updates;     /* of the weights so far */
-    int64_t decay_steps; /* its schedule; set to the one to go on with */
+    int64_t updates;     /* updates of the weights so far */
+    int64_t decay_steps; /* [in] its schedule; [out] the schedule to use */
 } pt_resume_point_t;
-/* On resume: compares what all FIXED options mean, however it is spelt, with the archived INI text. The
- * schedule (train.decay_steps, train.decay, train.wsd_decay) may differ where its decay, old and new, has no influence
- * yet; that of cosine and linear is as long as it was. CONFIG,
- * listing every row that differs. */
+/* Compares the options that must not change on resume with those of a checkpoint.
+ * Values count, not their spelling. The schedule (train.decay_steps, train.decay,
+ * train.wsd_decay) may differ as long as neither the old nor the new decay has begun;
+ * with cosine and linear its length is kept.
+ * archived_ini: INI text of the checkpoint.
+ * point: [in,out] the checkpoint; decay_steps is set to the schedule to use.
+ * Fails: CONFIG, listing every option that differs. */
 pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archived_ini,
                                    pt_resume_point_t *point);
-/* Logs, on rank 0, which options that may change the result are not as in the archive `path`. */
+/* Logs, on rank 0, the options that may change the result and differ from the archive
+ * `path`. */
 pt_status_t pt_config_tell_changes(const pt_config_t *config, const char *archived_ini,
                                    const char *path);
 
-/* Would weights made by the model of an archived configuration mean the same in this one? What shapes do
- * not tell must be equal (CONFIG, listing what is not); other differences of the model, and what the archive
- * does not say, are a warning.
- * `path` is where the archive comes from. */
+/* Checks that weights of an archived model mean the same in this one. Properties that
+ * shapes do not determine must be equal. Other differences of the model, and properties
+ * missing in the archive, are warnings.
+ * archived_ini: INI text of the archive.
+ * path: source of the archive, for messages.
+ * Fails: CONFIG, listing the options that differ. */
 pt_status_t pt_config_check_model(const pt_config_t *config, const char *archived_ini,
                                   const char *path);
 
 /* checkpoint.resume. */
 typedef enum pt_start { PT_START_NEWEST, PT_START_AFRESH, PT_START_FILE } pt_start_t;
 pt_start_t pt_config_start(const pt_config_t *config);
-/* Recompute choice: every = 0 none, -1 selective, K >= 1: one in K layers kept. */
+/* parallel.recompute. every: [out] 0 none; -1 selective; K >= 1 keeps one layer in K.
+ * Fails: CONFIG. */
 pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
-/* train.loss_scale: a power of two; 0: dynamic. Fails: CONFIG. */
+/* train.loss_scale. out: [out] a power of two; 0: dynamic. Fails: CONFIG. */
 enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
-/* "data.path (tiny.ini:4)": an option and where its value comes from, for messages; returns buffer. */
+/* Writes an option and its origin, for messages, into `buffer` and returns it:
+ * "data.path (tiny.ini:4)". */
 const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char *buffer,
                              size_t size);
-/* Items of an option that is a list "A,B"; 0: it is empty. */
+/* Number of items of a list option "A,B"; 0: empty. */
 int pt_config_items(const pt_config_t *config, pt_option_id_t id);
-/* One of them, without blanks around it. */
+/* Item `index` of a list option, without surrounding blanks. */
 void pt_config_item(const pt_config_t *config, pt_option_id_t id, int index,
                     char buffer[PT_CONFIG_TEXT]);
-/* Item of a list of masks: the file, in buffer; NULL: "-", every token counts. */
+/* Item `index` of a list of masks. buffer: [out] the file. Returns `buffer`; NULL: the
+ * item is "-", every token counts. */
 const char *pt_config_mask(const pt_config_t *config, pt_option_id_t id, int index,
                            char buffer[PT_CONFIG_TEXT]);
-/* Item of data.validation, "NAME=FILE": the name in buffer; returns the file, behind it there. */
+/* Item `index` of data.validation, "NAME=FILE". buffer: [out] the name. Returns the
+ * file, also in `buffer`; NULL: the item has no "=". */
 enum { PT_VALIDATION_NAME = 32 };
 const char *pt_config_validation(const pt_config_t *config, int index,
                                  char buffer[PT_CONFIG_TEXT]);
-/* data.weights as whole numbers without a common divisor, for `count` files (out may be NULL); their
- * sum is at most PT_BLEND_PERIOD. Fails: CONFIG. */
+/* data.weights as whole numbers without a common divisor; their sum is at most
+ * PT_BLEND_PERIOD.
+ * count: number of files.
+ * out: [out] count weights; may be NULL.
+ * Fails: CONFIG. */
 enum { PT_BLEND_PERIOD = 1000000 };
 pt_status_t pt_config_weights(const pt_config_t *config, int count, int64_t *out);
-/* data.split: shares of train and validation, each in [0,1], sum <= 1. */
+/* data.split: shares of training and validation, each in [0,1], with a sum of at most
+ * 1. */
 void pt_config_split(const pt_config_t *config, double *train, double *validation);
 
-/* --help of a subcommand's options: every row of `sections` ("model,train"), wrapped. */
+/* Passes --help of the options to `put`, line by line.
+ * sections: sections to list, "model,train"; "": all.
+ * sink: passed to `put`. */
 void pt_config_help(const char *sections, void (*put)(void *sink, const char *line),
                     void *sink);
-/* The man page penta(1) and jobs/conf/template.ini, made from the table. Caller frees with pt_free. */
+/* The man page penta(1) and jobs/conf/template.ini, generated from the table. The
+ * caller frees *out with pt_free. */
 pt_status_t pt_config_man(char **out);
 pt_status_t pt_config_template(char **out);
 
