@@ -13,12 +13,13 @@
 #include <unistd.h>
 
 enum {
-    FOR_MPI = 256 << 20, /* addresses, with those of the BLAS */
+    FOR_MPI = 256 << 20, /* address space, including that of the BLAS */
     THREADS_OF_MPI = 1
 };
 
-/* The main thread has what `ulimit -s` allows; the libraries' constructors alone need 40 KiB. Threads have as
- * much by default, but theirs can be made larger. */
+/* The main thread has the stack that `ulimit -s` allows; the constructors of the
+ * libraries alone need 40 KiB. Other threads have the same by default, but theirs can
+ * be raised. */
 static bool limits_take_stack(void)
 {
     static const char refusal[] =
@@ -51,13 +52,13 @@ static bool limits_take_stack(void)
     return true;
 }
 
-/* Batch systems hand on the limits of the login node. */
+/* Batch systems pass on the limits of the login node. */
 bool limits_take(void)
 {
     struct rlimit files;
 
-    signal(SIGXFSZ, SIG_IGN); /* what exceeds `ulimit -f` is a failed write, EFBIG */
-    signal(SIGPIPE, SIG_IGN); /* the same for a pipe that nobody reads, EPIPE */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond `ulimit -f` fails with EFBIG */
+    signal(SIGPIPE, SIG_IGN); /* a write to a closed pipe fails with EPIPE */
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -65,7 +66,8 @@ bool limits_take(void)
     return limits_take_stack();
 }
 
-/* At its hard limit a process is killed, and `ulimit -t` sets the other to the same. */
+/* At the hard limit the kernel kills the process, and `ulimit -t` sets the soft limit
+ * to the same value. */
 void limits_take_cpu_time(void)
 {
     const rlim_t longest = 300;
@@ -79,11 +81,13 @@ void limits_take_cpu_time(void)
     (void)setrlimit(RLIMIT_CPU, &cpu);
 }
 
-/* One of the few mutable globals: a library that gives up at its start ends the process. */
+/* One of the few mutable globals: a library that fails to start ends the process, so
+ * only atexit can tell. */
 static bool mpi_is_starting;
 
-/* MPICH over UCX needs that much: it began with 20 open files alone and with 32 as one of two ranks, and with
- * files of 4.1 MiB, for shared memory. Below it crashes or ends the process with a code of its own. */
+/* Limits that MPICH over UCX needs; below them it crashes, or ends the process with its
+ * own exit code. It started with 20 open files alone, with 32 as one of two ranks, and
+ * with files of 4.1 MiB, for shared memory. */
 static const struct {
     int resource;
     rlim_t needed;
@@ -93,7 +97,7 @@ static const struct {
                   {RLIMIT_MEMLOCK, 0, "bytes of locked memory (ulimit -l)"},
                   {RLIMIT_NPROC, 0, "processes and threads of the user (ulimit -u)"}};
 
-/* Lists the limits that are set. */
+/* Writes the limits that are set to `buffer`. */
 static void limits_list(char *buffer, size_t size)
 {
     pt_text_t text = pt_text_init(buffer, size);
@@ -142,7 +146,7 @@ pt_status_t limits_before_mpi(void)
     if (status == PT_OK)
         status = pt_process_threads_check(THREADS_OF_MPI, "");
     if (pt_transport_launched_rank_on_host() != 0)
-        pt_error_clear(); /* said by the first */
+        pt_error_clear(); /* the first rank of the host reports it */
     if (status == PT_OK)
         mpi_is_starting = atexit(limits_explain) == 0;
     return status;

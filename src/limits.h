@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.h — limits of the process (ulimit), which batch systems hand on from the login node. */
+/* limits.h — limits of the process (ulimit), which batch systems pass on from the login
+ * node. */
 #ifndef PENTA_LIMITS_H
 #define PENTA_LIMITS_H
 
@@ -7,16 +8,18 @@
 
 #include <stdbool.h>
 
-/* Raises what may be raised, and has writes beyond `ulimit -f`, and into pipes that nobody reads, fail instead of
- * ending the process. Called before the constructors of the libraries, of which some need more stack than a
- * process may have. False, with a message: the stack is too small, leave. */
+/* Raises the soft limits to the hard ones; makes writes beyond `ulimit -f` and writes
+ * to closed pipes fail instead of ending the process. Called before the constructors of
+ * the libraries, some of which need more stack than the limit may allow.
+ * Returns false, after a message: the stack is too small, the process must end. */
 bool limits_take(void);
-/* Has SIGXCPU come before the end of the CPU time (`ulimit -t`), early enough for a save: by a tenth of that time, 5
- * minutes at most. */
+/* Makes SIGXCPU come before the end of the CPU time (`ulimit -t`), early enough for a
+ * save: a tenth of that time before the end, at most 5 minutes. */
 void limits_take_cpu_time(void);
-/* Around the start of MPI, which crashes, tries for ever, or ends the process where limits are low:
- * refuses what cannot work, and has a process that ends there say which limits it has. Of the ranks of
- * a host only the first speaks. Fails: MEMORY, CONFIG (common). */
+/* Called before and after the start of MPI, which crashes, hangs or ends the process if
+ * limits are too low. Refuses limits that cannot work. If the process ends in between,
+ * it lists its limits. Only the first rank of a host prints.
+ * Fails: MEMORY, CONFIG (common). */
 pt_status_t limits_before_mpi(void);
 void limits_after_mpi(void);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch of subcommands; the only place that knows the process: MPI, exit codes. */
+/* Runs a subcommand. Only this file deals with the process: MPI_Init, signals, exit
+ * codes. */
 #include "penta/cmd/cmd.h"
 #include "penta/comm/watch.h"
 #include "penta/io/checkpoint.h"
@@ -25,7 +26,8 @@ static void main_tell_log(int rank, int size)
     pt_log_set_rank(rank, size, host);
 }
 
-/* A failure that other ranks do not know of ends them too; no MPI call but MPI_Abort comes after it. */
+/* Ends the process. A failure that other ranks do not know aborts them; MPI_Abort is
+ * then the only MPI call. */
 static int main_finish(pt_status_t status, pt_transport_t *transport)
 {
     if (status != PT_OK && status != PT_STOPPED)
@@ -37,12 +39,13 @@ static int main_finish(pt_status_t status, pt_transport_t *transport)
     return pt_status_exit_code(status);
 }
 
-/* ---- signals, and the beginning ----------------------------------------------------------------- */
+/* ---- signals, and the beginning -------------------------------------------------- */
 
-static bool hangup_is_ignored; /* by nohup, say */
+static bool hangup_is_ignored; /* for example by nohup */
 
-/* Before the constructors of the libraries, of which UCX's takes SIGHUP for itself. A run is asked politely
- * from its first moment on; other commands are ended by a signal as ever. */
+/* Runs before the constructors of the libraries, because that of UCX takes SIGHUP.
+ * Signals are stop requests for a run from its first moment; they end other
+ * commands. */
 static void main_enter(int argc, char **argv, char **environment)
 {
     struct sigaction hangup;
@@ -59,7 +62,7 @@ static void main_enter(int argc, char **argv, char **environment)
 __attribute__((section(".preinit_array"),
                used)) static void (*const preinit)(int, char **, char **) = main_enter;
 
-static int launcher = -1; /* hydra's proxy */
+static int launcher = -1; /* file descriptor of Hydra's proxy */
 
 static void main_find_launcher(void)
 {
@@ -69,14 +72,15 @@ static void main_find_launcher(void)
         launcher = (int)fd;
 }
 
-/* From a handler. hydra's mpiexec takes the code from this line, as MPI_Abort sends it; without, it would answer
- * the 9 of the ranks it kills. */
+/* Called from a signal handler. Hydra's mpiexec takes the exit code from this line,
+ * which MPI_Abort also sends; otherwise it would return 9, the signal that kills the
+ * ranks. */
 static void main_leave(int exit_code)
 {
     char line[64];
     int length = snprintf(line, sizeof line, "cmd=abort exitcode=%d\n", exit_code);
     if (launcher >= 0 && write(launcher, line, (size_t)length) == length)
-        (void)sleep(1); /* to be killed */
+        (void)sleep(1); /* until the launcher kills this process */
     _exit(exit_code);
 }
 
@@ -88,10 +92,10 @@ static void main_hear_signals(const char *command)
 
 static volatile sig_atomic_t is_finalizing;
 
-/* By the watchdog, while this rank may be stuck in MPI. */
+/* Called by the watchdog, while this rank may be stuck in MPI. */
 static void main_abort_all(int exit_code)
 {
-    if (is_finalizing) /* MPICH does not abort any more */
+    if (is_finalizing) /* MPI_Abort has no effect in MPICH now */
         main_leave(exit_code);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
@@ -106,13 +110,13 @@ static int main_run_parallel(const pt_command_t *command, int argc, char **argv)
         return main_finish(status, NULL);
     pt_checkpoint_before_mpi();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
-    main_hear_signals(command->name); /* MPICH takes SIGUSR1 for itself */
+    main_hear_signals(command->name); /* again, because MPICH takes SIGUSR1 */
     limits_after_mpi();
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     status = pt_transport_check_launch(size);
-    if (status !=
-        PT_OK) { /* still with the rank of the launcher, as only one has to speak */
+    if (status != PT_OK) {
+        /* The log still has the rank of the launcher, so that only one rank prints. */
         int code = main_finish(status, NULL);
         MPI_Finalize();
         return code;
@@ -126,7 +130,7 @@ static int main_run_parallel(const pt_command_t *command, int argc, char **argv)
         status = command->run(argc - 1, argv + 1, transport);
     int code = main_finish(status, transport);
     if (transport == NULL)
-        MPI_Abort(world, code); /* other ranks may have theirs */
+        MPI_Abort(world, code); /* on other ranks it may have succeeded */
     pt_watch_finish();
     is_finalizing = 1;
     MPI_Finalize();
@@ -139,12 +143,11 @@ int main(int argc, char **argv)
     pt_status_t status;
     pt_transport_t *transport = NULL;
     signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
-    prctl(
-        PR_SET_NAME,
-        "penta"); /* else /proc/self/exe makes it `exe`, also in the log of the OOM killer */
+    /* Otherwise /proc/self/exe makes it `exe`, also in the log of the OOM killer. */
+    prctl(PR_SET_NAME, "penta");
     if (pt_cmd_is_answered(argc, argv, &status))
         return main_finish(status, NULL);
-    main_tell_log(pt_transport_launched_rank(), 1); /* one mistake, one message */
+    main_tell_log(pt_transport_launched_rank(), 1); /* one message for one mistake */
     main_find_launcher();
     main_hear_signals(argv[1]);
     const pt_command_t *command = pt_command_find(argv[1]);

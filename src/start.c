@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before the libraries' constructors: they read their settings then, and begin threads. */
+/* Sets environment variables before the constructors of the libraries, which read them
+ * and start threads. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
-/* Neither the C library nor sanitizers are ready: nothing but system calls. */
+/* Neither the C library nor the sanitizers are initialised: only system calls work. */
 #define EARLY __attribute__((no_sanitize("address", "undefined")))
 
-/* Threads that spin at barriers take whole time slices from those they wait for wherever cores are
- * shared. */
+/* On shared cores, threads that spin at a barrier take whole time slices from the
+ * threads they wait for. */
 static const char wait_passively[] = "OMP_WAIT_POLICY=passive";
-/* OpenBLAS would begin a thread for each CPU, with 128 MiB of addresses each, and try for ever where a limit
- * (ulimit -v) does not grant them; the device asks for the threads it has (run.threads). */
+/* By default OpenBLAS starts a thread for each CPU, with 128 MiB of address space each,
+ * and retries for ever if a limit (ulimit -v) denies them. The device starts the
+ * threads it needs (run.threads). */
 static const char one_thread[] = "OPENBLAS_NUM_THREADS=1";
 
-/* Is it of the variable of `setting`? */
+/* Whether `entry` sets the same variable as `setting`. */
 EARLY static bool has_name(const char *entry, const char *setting)
 {
     for (; *entry == *setting && *entry != '\0'; entry++, setting++)
@@ -31,7 +33,8 @@ EARLY static bool is_same(const char *a, const char *b)
     return false;
 }
 
-/* Begins the program once more with the settings, unless they are there. Signals that were held stay so. */
+/* Executes the program again with these settings, unless they are already there.
+ * Blocked signals stay blocked. */
 EARLY static void start(int argc, char **argv, char **environment)
 {
     size_t count = 0, kept = 0;

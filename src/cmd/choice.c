@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Keeps these random numbers apart from others of the same seed. */
+/* Separates these random numbers from others with the same seed. */
 static const uint32_t stream_of_choices = 0x53414d50;
 
 static double choice_draw(const pt_choice_t *choice, int64_t index)
@@ -28,7 +28,7 @@ static int choice_likeliest(const double *logits)
     return best;
 }
 
-/* Tokens, likelier ones first, of equal ones the lower. */
+/* Sorts tokens by falling logit; of equal ones the lower token comes first. */
 static void choice_sort(const double *logits, int order[PT_BYTES])
 {
     for (int token = 0; token < PT_BYTES; token++) {
@@ -40,7 +40,8 @@ static void choice_sort(const double *logits, int order[PT_BYTES])
     }
 }
 
-/* How many of the likeliest together have at least the share top_p of `kept` of them. */
+/* Number of likeliest tokens that together have at least the share top_p of the first
+ * `kept` ones. */
 static int choice_nucleus(double top_p, const double *weight, const int *order, int kept)
 {
     double sum = 0, before = 0;
@@ -79,5 +80,5 @@ int pt_choose(const pt_choice_t *choice, const double logits[PT_BYTES], int64_t 
         if (target < 0)
             return token;
     }
-    return best; /* rounding left a crumb of target */
+    return best; /* rounding left a small rest of target */
 }

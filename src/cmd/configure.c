@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The first argument is the configuration file unless it is section.key=value. */
+/* The first argument is the configuration file, unless it is section.key=value. */
 static pt_status_t configure_gather(int argc, char **argv, char **text)
 {
     const char *file = argc > 1 && strchr(argv[1], '=') == NULL ? argv[1] : NULL;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the model is given beside weights. */
+/* Inputs of the model, in addition to weights. */
 typedef enum input {
     INPUT_TOKEN,
     INPUT_PLACE,
@@ -30,19 +30,19 @@ static const struct {
 
 struct pt_generator {
     char *path;
-    pt_config_t *archived; /* of the checkpoint */
+    pt_config_t *archived; /* configuration of the checkpoint */
     pt_checkpoint_header_t header;
-    int64_t window, texts, rows; /* rows of a pass, at most */
-    int64_t *length;             /* [texts] read so far */
-    int64_t *slot, *first;       /* [texts] of a pass */
+    int64_t window, texts, rows; /* rows: most in a pass */
+    int64_t *length;             /* [texts] tokens read so far */
+    int64_t *slot, *first;       /* [texts] texts of a pass */
     pt_machine_t machine;
     pt_session_t session;
     pt_state_t state;
-    pt_tensor_t input[INPUTS], staged[INPUTS]; /* device, host: [rows] */
+    pt_tensor_t input[INPUTS], staged[INPUTS]; /* on the device, on the host: [rows] */
     pt_tensor_t logits, host_logits;           /* [texts, vocab] */
 };
 
-/* ---- set-up ------------------------------------------------------------------------------ */
+/* ---- set-up ---------------------------------------------------------------------- */
 
 static pt_status_t generator_adopt(pt_generator_t *g,
                                    const pt_checkpoint_reader_t *reader, pt_arch_t *arch)
@@ -67,7 +67,7 @@ static pt_status_t generator_adopt(pt_generator_t *g,
     return PT_OK;
 }
 
-/* What a pass needs beside the session: pt_session_layout_fn. */
+/* Memory of a pass in addition to the session: pt_session_layout_fn. */
 static pt_status_t generator_layout(void *self, pt_arena_t arena[PT_CLASS_COUNT])
 {
     pt_generator_t *g = self;
@@ -106,7 +106,8 @@ static pt_status_t generator_make_session(pt_generator_t *g, const pt_arch_t *ar
     return pt_session_count(&g->session);
 }
 
-/* Before anything is placed: afterwards the kernel would end the process without a word. */
+/* Called before memory is placed: later the kernel would kill the process without a
+ * message. */
 static pt_status_t generator_check_memory(const pt_generator_t *g)
 {
     char wanted[32], weights[32];
@@ -125,7 +126,7 @@ static pt_status_t generator_check_memory(const pt_generator_t *g)
                    share.remedy);
 }
 
-/* Samples and mask never change. */
+/* Fills samples and mask, which never change. */
 static pt_status_t generator_prepare(pt_generator_t *g)
 {
     for (int i = 0; i < INPUTS; i++)
@@ -136,7 +137,7 @@ static pt_status_t generator_prepare(pt_generator_t *g)
     return pt_comm_wait_stream(g->session.engine, g->session.stream);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------ */
 
 static pt_status_t generator_load(pt_generator_t *g)
 {
@@ -219,9 +220,9 @@ int64_t pt_generator_texts(const pt_generator_t *generator)
     return generator->texts;
 }
 
-/* ---- use --------------------------------------------------------------------------------- */
+/* ---- use ------------------------------------------------------------------------- */
 
-/* Row `row` of the last pass. */
+/* Logits of row `row` of the last pass. */
 static pt_status_t generator_take_logits(const pt_generator_t *g, int64_t row,
                                          double logits[PT_BYTES])
 {
@@ -246,8 +247,8 @@ static void generator_stage(pt_generator_t *g, int64_t row, uint8_t byte, int64_
     ((int32_t *)g->staged[INPUT_PLACE].data)[row] = (int32_t)place;
 }
 
-/* The rows staged, as `sequences` runs of equal length; logits of rows from `first` on come
- * back to the host. */
+/* Runs the model on the staged rows, as `sequences` sequences of equal length, and
+ * copies the logits of rows from `first` on to the host. */
 static pt_status_t generator_pass(pt_generator_t *g, int64_t rows,
                                   const pt_decode_t *decode, int64_t sequences,
                                   int64_t first)
@@ -262,7 +263,7 @@ static pt_status_t generator_pass(pt_generator_t *g, int64_t rows,
         staged = pt_tensor_slice(g->staged[i], 0, 0, rows);
         PT_TRY(pt_device_copy(g->session.device, g->session.stream, &cut[i], &staged));
     }
-    /* Labels only have to be valid tokens: nothing asks for a loss. */
+    /* Labels only have to be valid tokens: no loss is computed. */
     pt_batch_view_t batch = {.token = cut[INPUT_TOKEN],
                              .label = cut[INPUT_TOKEN],
                              .place = cut[INPUT_PLACE],

@@ -36,9 +36,10 @@ json_t *pt_inspect_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* ---- for people ------------------------------------------------------------------------------ */
+/* ---- for people ------------------------------------------------------------------ */
 
-/* Of a file that anybody may have made: nothing in it is to steer the terminal. */
+/* Prints text of a file from an unknown source, without control characters for the
+ * terminal. */
 static void inspect_print_text(const char *foreign)
 {
     char *text = NULL;
@@ -110,7 +111,7 @@ static void inspect_print_object(json_t *object)
     }
 }
 
-/* ---- what metadata tell ---------------------------------------------------------------------- */
+/* ---- what metadata tell ---------------------------------------------------------- */
 
 static void inspect_add_text(json_t *out, const char *key, const char *text)
 {
@@ -150,7 +151,7 @@ typedef struct named {
     int index;
 } named_t;
 
-/* layers.2 before layers.10 */
+/* Natural order: layers.2 before layers.10. */
 static int inspect_by_name(const void *a, const void *b)
 {
     return strverscmp(((const named_t *)a)->name, ((const named_t *)b)->name);
@@ -195,7 +196,7 @@ static pt_status_t inspect_list_tensors(const pt_checkpoint_reader_t *reader,
     return PT_OK;
 }
 
-/* ---- the command ----------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------- */
 
 static pt_status_t inspect_parse(int argc, char **argv, request_t *out)
 {
@@ -251,7 +252,7 @@ static void inspect_print_config(const pt_checkpoint_reader_t *reader,
         inspect_print_text(pt_checkpoint_config(reader));
         return;
     }
-    /* Into a file the bytes of a name come through that are no UTF-8. */
+    /* In a file, names keep bytes that are not UTF-8. */
     for (const char *c = pt_checkpoint_config(reader); *c != '\0'; c++) {
         bool is_control = (unsigned char)*c < ' ' && *c != '\n' && *c != '\t';
         putchar(is_control || *c == 0x7f ? '?' : *c);

@@ -10,12 +10,12 @@
 #include <string.h>
 
 typedef struct difference {
-    int64_t elements; /* whose bits differ */
-    double max_abs;   /* infinite where one is not finite */
-    uint64_t max_ulp; /* same types only */
+    int64_t elements; /* elements with different bits */
+    double max_abs;   /* infinite if an element is not finite */
+    uint64_t max_ulp; /* equal types only */
 } difference_t;
 
-/* Numbers in order: neighbours differ by one unit in the last place; -0 and 0 are one apart. */
+/* Maps numbers to integers in order: neighbours differ by 1, also -0 and 0. */
 static int64_t inspect_order_f32(float x)
 {
     int32_t bits;
@@ -80,7 +80,7 @@ typedef struct pair {
     char *piece_a, *piece_b;
 } pair_t;
 
-/* Of unequal types, both are compared as fp64. */
+/* Tensors of different types are compared as fp64. */
 static pt_status_t inspect_compare(const pair_t *pair, int ia, int ib, difference_t *out)
 {
     const pt_checkpoint_tensor_t *a = pt_checkpoint_tensor(pair->a, ia);
@@ -109,7 +109,7 @@ static void inspect_add_row(json_t *rows, const char *name, const char *what)
     json_array_append_new(rows, row);
 }
 
-/* Nothing where the two are equal. */
+/* Adds nothing if the tensors are equal. */
 static void inspect_add_difference(json_t *rows, const char *name,
                                    const difference_t *difference, bool same_type)
 {
@@ -225,7 +225,7 @@ static bool inspect_has_line(const char *text, const char *line, size_t length)
     return false;
 }
 
-/* Lines of `text` that `other` lacks. */
+/* Adds the lines of `text` that `other` does not have. */
 static void inspect_add_lines(json_t *rows, const char *sign, const char *text,
                               const char *other)
 {

@@ -43,7 +43,7 @@ static pt_status_t scan_tensor(pt_checkpoint_reader_t *reader, int index, void *
 
 typedef struct findings {
     json_t *damaged, *not_finite;
-    pt_text_t names; /* of the damaged */
+    pt_text_t names; /* names of damaged tensors */
 } findings_t;
 
 static pt_status_t inspect_verify_tensor(pt_checkpoint_reader_t *reader, int index,

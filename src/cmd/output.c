@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Asked, not remembered: of the writes inside of stdio the one that failed leaves no errno. */
+/* stdio does not keep the errno of a write that failed inside it, so ask the system. */
 bool pt_output_is_unread(void)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -31,7 +31,8 @@ static pt_status_t output_check(bool written)
     return PT_FAIL_COMMON_OS(PT_IO, error, "standard output cannot be written: %m");
 }
 
-/* A model may choose any byte, and a terminal would obey some: ESC for one. Files get what was chosen. */
+/* A model may generate control characters that a terminal would interpret, such as ESC.
+ * Files get the bytes unchanged. */
 static void output_put_shown(const uint8_t *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -51,7 +52,7 @@ pt_status_t pt_output_bytes(const void *bytes, size_t length)
     return output_check(fwrite(bytes, 1, length, stdout) == length);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------ */
 
 static pt_status_t output_set_string(json_t *object, const char *key,
                                      const uint8_t *bytes, int64_t length)
@@ -84,7 +85,7 @@ done:
     return status;
 }
 
-/* ---- texts ------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------- */
 
 pt_status_t pt_output_text(pt_output_t *output, const char *prompt, const uint8_t *text,
                            int64_t length, int64_t prompt_number, int64_t text_number)

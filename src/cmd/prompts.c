@@ -6,7 +6,7 @@
 
 #define PROMPT_FILE_BYTES ((size_t)1 << 26)
 
-/* Cuts the text at newlines, in place. */
+/* Splits the text at newlines, in place. */
 static pt_status_t prompts_cut_lines(const pt_config_t *config, size_t length,
                                      pt_prompts_t *out)
 {
@@ -22,7 +22,7 @@ static pt_status_t prompts_cut_lines(const pt_config_t *config, size_t length,
     for (int64_t i = 0; i < out->count; i++) {
         out->line[i] = start;
         start += strcspn(start, "\n");
-        if (start > out->line[i] && start[-1] == '\r') /* a file of Windows */
+        if (start > out->line[i] && start[-1] == '\r') /* line end of Windows */
             start[-1] = '\0';
         *start++ = '\0';
     }

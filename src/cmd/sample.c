@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- checkpoint -------------------------------------------------------------------------- */
+/* ---- checkpoint ------------------------------------------------------------------ */
 
-/* What the checkpoint is opened for. */
+/* Arguments of the functions that open a checkpoint, and the generator they create. */
 typedef struct opening {
     const pt_config_t *config;
     pt_transport_t *transport;
@@ -55,7 +55,7 @@ static pt_status_t sample_open_generator(opening_t *opening)
                : sample_open_file(opening->config->checkpoint.resume, opening);
 }
 
-/* ---- command ----------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------- */
 
 static pt_status_t sample(const pt_config_t *config, pt_transport_t *transport,
                           bool json)
@@ -76,7 +76,7 @@ static pt_status_t sample(const pt_config_t *config, pt_transport_t *transport,
                 pt_generator_step(opening.generator),
                 pt_generator_loss(opening.generator));
     status = pt_texts_make(config, &prompts, opening.generator, &output);
-    if (status == PT_STOPPED) /* whoever read the texts has enough */
+    if (status == PT_STOPPED) /* the reader has closed the pipe */
         status = PT_OK;
 done:
     pt_generator_destroy(opening.generator);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run directory says of its run: status.json, the last metrics, the newest checkpoint, the lock. */
+/* penta status: reports status.json, the last metrics, the newest checkpoint and the
+ * lock of a run directory. */
 #include "penta/base/alloc.h"
 #include "penta/io/checkpoint.h"
 #include "penta/base/clock.h"
@@ -19,9 +20,9 @@ enum { TAIL_BYTES = 1 << 16, STALE_SEC = 120 };
 typedef struct state {
     const char *directory;
     json_t *status, *metrics; /* NULL: none */
-    char lock[512];           /* "" none */
-    int64_t checkpoint;       /* step of the newest, -1 none */
-    double heard_sec;         /* since status.json was written, -1: unknown */
+    char lock[512];           /* "": none */
+    int64_t checkpoint;       /* step of the newest; -1: none */
+    double heard_sec;         /* age of status.json; -1: unknown */
     bool is_running;
     const char *word, *advice;
 } state_t;
@@ -53,7 +54,7 @@ static double status_seconds_since(const char *iso)
     if (!end || *end != '\0')
         return -1;
     double sec = pt_clock_wall() - (double)timegm(&tm);
-    return sec > 0 ? sec : 0; /* the clock of the run's host may be ahead */
+    return sec > 0 ? sec : 0; /* the clock of that host may be ahead */
 }
 
 static pt_status_t status_read(state_t *state)
@@ -77,7 +78,7 @@ static pt_status_t status_read(state_t *state)
     return PT_OK;
 }
 
-/* The last line of a step. */
+/* Reads the last line of a step. */
 static pt_status_t status_read_metrics(state_t *state)
 {
     char *text = NULL;
@@ -158,7 +159,7 @@ static void status_judge(state_t *state)
     }
 }
 
-/* Seconds to the end at the speed of the last step; -1: unknown. */
+/* Seconds to the end of the run at the speed of the last step; -1: unknown. */
 static double status_seconds_left(const state_t *state)
 {
     double step = json_number_value(json_object_get(state->metrics, "step_s"));
