@@ -61,6 +61,7 @@ static const struct {
 } single[] = {
     {"parallel.pipeline", "2"},
     {"parallel.zero", "1"},
+    {"train.loss_scale", "1024"},
 };
 
 enum { WALK = sizeof walk / sizeof walk[0], SINGLE = sizeof single / sizeof single[0] };
@@ -161,7 +162,9 @@ static void test_walk(void)
 }
 
 /* Options that change no bit of this configuration, though they do of others. */
-#define NARROW "train.precision=bf16 train.grad_dtype=bf16 train.decay=constant "
+#define NARROW                                                                         \
+    "train.precision=bf16 train.grad_dtype=bf16 train.decay=constant "                 \
+    "data.document_mask=false "
 
 static void test_depends(void)
 {
@@ -169,23 +172,26 @@ static void test_depends(void)
         const char *setting;
         pt_option_id_t option;
     } cases[] = {{"parallel.reduce_dtype=bf16", PT_OPTION_parallel_reduce_dtype},
-                 {"train.min_lr=0.001", PT_OPTION_train_min_lr}};
+                 {"train.min_lr=0.001", PT_OPTION_train_min_lr},
+                 {"train.decay_steps=9", PT_OPTION_train_decay_steps},
+                 {"data.separator=e", PT_OPTION_data_separator}};
     outcome_t base, other;
-    char settings[256];
+    char plain[256], settings[512];
 
     for (int narrow = 0; narrow < 2; narrow++) {
-        pt_config_t *config = tt_config(MODEL, narrow ? NARROW : "");
+        snprintf(plain, sizeof plain, "%sparallel.data=%d ", narrow ? NARROW : "",
+                 tt.size);
+        pt_config_t *config = tt_config(MODEL, plain);
 
-        launch(narrow ? NARROW : "", &base);
-        for (int i = 0; i < 2; i++) {
+        launch(plain, &base);
+        for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
             bool same = narrow || (i == 0 && tt.size == 1); /* one rank sends nothing */
             pt_effect_t effect = pt_option_effect(cases[i].option, config);
 
-            snprintf(settings, sizeof settings, "%s%s", narrow ? NARROW : "",
-                     cases[i].setting);
+            snprintf(settings, sizeof settings, "%s%s", plain, cases[i].setting);
             launch(settings, &other);
             tap_all(other.good && equal(&base, &other) == same &&
-                        (effect == PT_EFFECT_BITS) == (narrow == 1),
+                        (effect == PT_EFFECT_BITS) == same,
                     "%s changes %s", settings, same ? "no bit" : "bits");
         }
         pt_free(config);
