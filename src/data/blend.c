@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weighted blends: which file the next sample comes from.
+/* Weighted blends: the file of each sample.
  *
- * With weights w that add up to 1, sample n comes from the file with the largest
- * w · max(n, 1) - used, the first of equals. The weights are whole numbers W here, with the sum S,
- * and nothing is rounded. A file is taken only when W · n - S · used is not negative, so that at
- * n = S none was used more than W times; as all uses add up to S, each was used W times exactly and
- * everything begins anew, without the max of the first sample. Two tables of S choices therefore
- * tell all: of the first S samples, and of every S after them. */
+ * With weights w that sum to 1, sample n comes from the file with the largest w ·
+ * max(n, 1) - used; of equal ones the first. Here the weights are whole numbers W with
+ * the sum S, so nothing is rounded.
+ *
+ * A file is only taken if W · n - S · used is not negative, so no file is used more
+ * than W times before n = S. All uses sum to S; thus at n = S each file has been used
+ * exactly W times, and the sequence repeats, except for the max of the first sample.
+ * Two tables of S entries are therefore enough: for the first S samples, and for each
+ * later S samples. */
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"

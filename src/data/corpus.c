@@ -9,7 +9,7 @@
 
 enum { BYTE_VOCAB = 256, HASH_PLACES = 64, HASH_TOKENS = 256 };
 
-/* Width of a token where the format alone tells. */
+/* Bytes of a token, if the format determines them. */
 static int corpus_width_of(pt_format_t format)
 {
     switch (format) {
@@ -19,7 +19,7 @@ static int corpus_width_of(pt_format_t format)
     }
 }
 
-/* The index stays open where documents are asked for. */
+/* The index stays open if documents are needed. */
 static pt_status_t corpus_open_indexed(pt_corpus_t *corpus, const char *path,
                                        bool check, pt_corpus_file_t *file)
 {
@@ -36,7 +36,7 @@ static pt_status_t corpus_open_indexed(pt_corpus_t *corpus, const char *path,
     return status;
 }
 
-/* Files of other kinds train as well, but noise. */
+/* Files of other types train as well, but on noise. */
 static pt_status_t corpus_warn_of_container(const pt_corpus_t *corpus,
                                             const pt_corpus_file_t *file)
 {
@@ -94,7 +94,7 @@ static pt_status_t corpus_make_room(pt_corpus_t *corpus, int files)
     return PT_OK;
 }
 
-/* Adds a file to the end of the corpus, which has room for it. */
+/* Adds a file to the end of the corpus, which must have space for it. */
 static pt_status_t corpus_add_file(pt_corpus_t *corpus, const char *path, bool check)
 {
     pt_corpus_file_t *file = &corpus->files[corpus->file_count++];
@@ -121,7 +121,7 @@ static pt_status_t corpus_open_files(pt_corpus_t *corpus, const pt_config_t *con
     return pt_corpus_open_masks(corpus, config, PT_OPTION_data_mask, 0);
 }
 
-/* One part, whatever the weights. */
+/* Makes one part of all files, whatever the weights. */
 static pt_status_t corpus_make_whole_part(pt_corpus_t *corpus, const char *name)
 {
     PT_TRY(PT_NEW("parts of the corpus", 1, &corpus->parts));
@@ -130,7 +130,7 @@ static pt_status_t corpus_make_whole_part(pt_corpus_t *corpus, const char *name)
     return PT_OK;
 }
 
-/* One part, or in a blend one a file. */
+/* Makes one part, or in a blend one for each file. */
 static pt_status_t corpus_make_parts(pt_corpus_t *corpus, const pt_config_t *config)
 {
     int count = corpus->file_count;
@@ -301,7 +301,7 @@ int pt_corpus_file_of(const pt_corpus_t *corpus, int64_t token)
     return low;
 }
 
-/* Tokens [first, first + count), across files; raw: room for 8·count bytes. */
+/* Reads tokens [first, first + count), across files. raw: scratch of 8·count bytes. */
 static pt_status_t corpus_read_tokens(const pt_corpus_t *corpus, int64_t first,
                                       int64_t count, void *raw, int32_t *out)
 {
@@ -347,7 +347,8 @@ pt_status_t pt_corpus_hash(const pt_corpus_t *corpus, uint64_t *out)
     return PT_OK;
 }
 
-/* Numbers the documents of T tokens from `first` and masks labels across boundaries. */
+/* Numbers the documents of T tokens from `first`, and masks labels across
+ * boundaries. */
 static pt_status_t corpus_fill_documents(const pt_corpus_t *corpus, int64_t first,
                                          const pt_sequence_t *out)
 {
@@ -400,12 +401,12 @@ static void corpus_fill_padding(const pt_corpus_t *corpus, int64_t id,
     corpus_fill_places(corpus, id, out);
 }
 
-/* Inputs, labels, and which labels count by data.mask. */
+/* Reads inputs and labels, and masks labels by data.mask. */
 static pt_status_t corpus_fill_text(const pt_corpus_t *corpus, int64_t first,
                                     const pt_sequence_t *out)
 {
     int64_t length = corpus->sequence;
-    void *raw = out->sample; /* free until the tokens are known */
+    void *raw = out->sample; /* unused until the tokens are known */
 
     PT_TRY(corpus_read_tokens(corpus, first, length, raw, out->token));
     PT_TRY(corpus_read_tokens(corpus, first + length, 1, raw, out->label + length - 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where documents begin: at every file, and after every separator inside one. */
+/* Finds where documents begin: at every file, and after every separator inside one. */
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"
@@ -22,7 +22,7 @@ static int documents_hex_digit(char c)
     return found ? (int)(found - digits) : -1;
 }
 
-/* Takes the escape behind a backslash; returns its length, 0 when there is no such. */
+/* Decodes the escape after a backslash; returns its length, 0: invalid. */
 static size_t documents_take_escape(const char *text, char *out)
 {
     int high, low;
@@ -73,7 +73,8 @@ pt_status_t pt_corpus_add_document(pt_corpus_t *corpus, int64_t start)
     return PT_OK;
 }
 
-/* `block` holds SCAN_BLOCK bytes and a separator. */
+/* Finds the documents inside a file. block: scratch of SCAN_BLOCK bytes and a
+ * separator. */
 static pt_status_t documents_scan_file(pt_corpus_t *corpus, const pt_corpus_file_t *file,
                                        const separator_t *separator, uint8_t *block)
 {
@@ -95,7 +96,7 @@ static pt_status_t documents_scan_file(pt_corpus_t *corpus, const pt_corpus_file
                 PT_TRY(pt_corpus_add_document(corpus,
                                               file->start + origin + (from - block)));
         }
-        /* A separator may have begun in what is left. */
+        /* The rest may hold the beginning of a separator. */
         if (end - from >= (int64_t)separator->length)
             from = end - (separator->length - 1);
         held = end - from;
@@ -126,10 +127,10 @@ release:
     return status;
 }
 
-/* The first document in memory that begins after `token`. */
+/* The first document, of those in memory, that begins after `token`. */
 static int64_t documents_listed_after(const pt_corpus_t *corpus, int64_t token)
 {
-    int64_t low = 0, high = corpus->documents; /* it is low … high */
+    int64_t low = 0, high = corpus->documents; /* the result is in low … high */
 
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
@@ -141,7 +142,8 @@ static int64_t documents_listed_after(const pt_corpus_t *corpus, int64_t token)
     return low;
 }
 
-/* The token of a boundary from its document; the next file begins one too. */
+/* Computes the token of a boundary from its document; the next file is a boundary as
+ * well. */
 static pt_status_t documents_find_token(const pt_corpus_t *corpus, pt_boundary_t *b)
 {
     const pt_corpus_file_t *file = &corpus->files[b->file];
@@ -182,7 +184,7 @@ pt_status_t pt_corpus_next_boundary(const pt_corpus_t *corpus, pt_boundary_t *bo
 {
     int64_t before = boundary->token;
 
-    /* Documents without tokens begin where the next one does. */
+    /* A document without tokens begins where the next one begins. */
     while (boundary->token <= before && before < corpus->tokens) {
         boundary->document++;
         PT_TRY(documents_find_token(corpus, boundary));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a corpus: opening one, and the tokens in it. */
+/* The files of a corpus: opening them, and reading tokens. */
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"
@@ -26,13 +26,13 @@ static pt_status_t files_open_failed(const char *option, const char *path, int e
                                       : "");
 }
 
-/* Without O_NONBLOCK opening a pipe would wait for a writer. */
+/* Without O_NONBLOCK, opening a pipe would wait for a writer. */
 static int files_open_to_read(const char *path)
 {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* MPI and checkpoints need some of the files a process may have open (ulimit -n). */
+/* MPI and checkpoints also need open files; ulimit -n limits those of a process. */
 static bool files_is_one_too_many(int descriptor)
 {
     struct rlimit limit;
@@ -80,7 +80,7 @@ void pt_corpus_close_file(pt_corpus_file_t *file)
     pt_free(file->path);
 }
 
-/* Where the file ends by now; `at` where that cannot be told. */
+/* The current end of the file; `at` if it is unknown. */
 static int64_t files_end_of(int descriptor, int64_t at)
 {
     struct stat info;
@@ -88,7 +88,8 @@ static int64_t files_end_of(int descriptor, int64_t at)
     return fstat(descriptor, &info) == 0 ? (int64_t)info.st_size : at;
 }
 
-/* Not mapped but read: a file cut short meanwhile is then an error, not SIGBUS. */
+/* Reads instead of mapping: if the file is truncated meanwhile, that is an error, not
+ * SIGBUS. */
 static pt_status_t files_read_opened(const pt_corpus_file_t *file, int descriptor,
                                      int64_t offset, int64_t count, uint8_t *out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The .idx files of Megatron-LM, version 1 (doc/formats/corpus.md): trusted in nothing. */
+/* Reads .idx files of Megatron-LM, version 1 (doc/formats/corpus.md). Nothing in them
+ * is trusted. */
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"
@@ -15,18 +16,18 @@ enum {
     LENGTH_BYTES = 4,
     OFFSET_BYTES = 8,
     DOCUMENT_BYTES = 8,
-    PIECE = 8192 /* numbers of a column read at once */
+    PIECE = 8192 /* numbers of a column per read */
 };
 
-/* A column of the index, read from its beginning on. */
+/* A column of the index, read from its beginning. */
 typedef struct column {
-    int64_t at, left; /* byte in the file, numbers not read yet */
+    int64_t at, left; /* byte offset in the file; numbers left to read */
     int width;
     int64_t held, used; /* numbers in `bytes` */
     uint8_t bytes[PIECE * 8];
 } column_t;
 
-/* The check of a whole index. */
+/* State of the check of a whole index. */
 typedef struct index_reader {
     const pt_corpus_index_t *index;
     int64_t document_numbers;
@@ -64,7 +65,7 @@ static pt_status_t index_next(index_reader_t *reader, column_t *column, int64_t 
     return PT_OK;
 }
 
-/* Codes of element types; 6 and 7 are floating-point. */
+/* Codes of the element types; 6 and 7 are floating-point and refused. */
 static pt_status_t index_take_type(const pt_corpus_index_t *index, int code,
                                    pt_corpus_file_t *bin)
 {
@@ -85,7 +86,8 @@ static pt_status_t index_take_type(const pt_corpus_index_t *index, int code,
     return PT_OK;
 }
 
-/* Compares the counts with the size of the file and lays out the columns. */
+/* Compares the counts with the size of the file and computes the offsets of the
+ * columns. */
 static pt_status_t index_take_counts(pt_corpus_index_t *index, uint64_t sequences,
                                      uint64_t numbers)
 {
@@ -103,7 +105,7 @@ static pt_status_t index_take_counts(pt_corpus_index_t *index, uint64_t sequence
              sequences == 0 ? "sequences in it" : "document index");
     needed = HEADER_BYTES + n * (LENGTH_BYTES + OFFSET_BYTES) +
              (int64_t)numbers * DOCUMENT_BYTES;
-    /* One more byte a sequence: modes, which say nothing of tokens. */
+    /* Optional: a byte for each sequence, its mode, which does not affect tokens. */
     PT_CHECK(
         bytes == needed || bytes == needed + n, PT_CONFIG,
         "%s: %lld sequences and a document index of %lld make %lld bytes (%lld with "
@@ -137,7 +139,8 @@ static pt_status_t index_read_header(pt_corpus_index_t *index, pt_corpus_file_t 
                              index_count_at(header + MAGIC_BYTES + 17));
 }
 
-/* One sequence: it begins where the one before ended, at byte *end of the .bin. */
+/* Checks one sequence. end: [in,out] byte of the .bin where the sequence before
+ * ended. */
 static pt_status_t index_take_sequence(index_reader_t *reader,
                                        const pt_corpus_file_t *bin, int64_t sequence,
                                        int64_t *end)
@@ -163,7 +166,7 @@ static pt_status_t index_take_sequence(index_reader_t *reader,
     return PT_OK;
 }
 
-/* The next number of the document index: the sequence a document begins with. */
+/* Reads the next number of the document index: the first sequence of a document. */
 static pt_status_t index_next_document(index_reader_t *reader, int64_t *first)
 {
     int64_t before = *first, number = reader->document_numbers;
@@ -185,7 +188,7 @@ static pt_status_t index_next_document(index_reader_t *reader, int64_t *first)
     return PT_OK;
 }
 
-/* Walks the columns side by side. */
+/* Checks all columns. */
 static pt_status_t index_walk(index_reader_t *reader, const pt_corpus_file_t *bin)
 {
     int64_t end = 0, first = 0;
@@ -221,7 +224,7 @@ static pt_status_t index_check(const pt_corpus_index_t *index,
     return status;
 }
 
-/* PATH.idx, PATH.bin and PATH name the same pair. */
+/* The paths of a pair named as PATH.idx, PATH.bin or PATH. */
 static void index_name_pair(const char *path, char idx[PT_CONFIG_TEXT + 8],
                             char bin[PT_CONFIG_TEXT + 8])
 {
@@ -246,9 +249,10 @@ pt_status_t pt_corpus_open_indexed(const char *option, const char *path, bool ch
     return check ? index_check(index, bin) : PT_OK;
 }
 
-/* ---- documents ---------------------------------------------------------------------------- */
+/* ---- documents ------------------------------------------------------------------- */
 
-/* Number `at` of the column that begins at byte `from`: it was checked to be 0 to `most`. */
+/* Reads number `at` of the column that begins at byte `from`. It was 0 to `most` when
+ * the index was checked. */
 static pt_status_t index_number_of(const pt_corpus_file_t *idx, int64_t from,
                                    int64_t at, int64_t most, int64_t *out)
 {
@@ -292,7 +296,7 @@ pt_status_t pt_corpus_index_after(const pt_corpus_index_t *index,
                                   const pt_corpus_file_t *bin, int64_t token,
                                   int64_t *document)
 {
-    int64_t high = index->documents, start; /* it is *document … high */
+    int64_t high = index->documents, start; /* the result is in *document … high */
     pt_corpus_file_t idx;
     pt_status_t status = pt_corpus_borrow(&index->file, &idx);
 

@@ -28,12 +28,13 @@ static const struct {
 
 enum { HALVES = 2, NO_STEP = -1 };
 
-/* Host staging of a step: one is copied to the device while the other is filled. */
+/* Host staging of a step. There are two: one is copied to the device while the other is
+ * filled. */
 typedef struct half {
     pt_tensor_t field[FIELD_COUNT];
     pt_event_t *copied;
-    pt_stream_t *stream; /* that may still read this half; NULL: none */
-    int64_t step, valid; /* read ahead and not loaded yet, or NO_STEP */
+    pt_stream_t *stream; /* may still read this half; NULL: none */
+    int64_t step, valid; /* step read ahead, not loaded yet, or NO_STEP */
 } half_t;
 
 struct pt_loader {
@@ -134,7 +135,7 @@ pt_status_t pt_loader_layout(pt_loader_t *loader, pt_arena_t *batch, pt_arena_t 
     return PT_OK;
 }
 
-/* Host arrays of sequence `k` of a half. */
+/* The host arrays of sequence `k` of a half. */
 static pt_sequence_t loader_sequence_of(const pt_loader_t *loader, const half_t *half,
                                         int64_t k)
 {
@@ -157,14 +158,14 @@ static pt_sequence_t loader_sequence_of(const pt_loader_t *loader, const half_t 
     };
 }
 
-/* Where a sequence comes from, and its id. index and id -1: padding. */
+/* Source of a sequence, and its id. index and id -1: padding. */
 typedef struct source {
     const pt_corpus_t *corpus;
     pt_split_t split;
     int64_t index, id;
 } source_t;
 
-/* Fills sequence k of a half and counts its valid labels. */
+/* Fills sequence k of a half, and counts its valid labels. */
 static pt_status_t loader_read_sequence(const pt_loader_t *loader, half_t *half,
                                         int64_t k, const source_t *from)
 {
@@ -172,7 +173,7 @@ static pt_status_t loader_read_sequence(const pt_loader_t *loader, half_t *half,
     int64_t valid =
         from->index < 0 || loader->options.no_text ? 0 : loader->options.sequence;
 
-    /* Host memory of a dry device may not be there either. */
+    /* A dry device may have no host memory either. */
     if (!loader->device->dry) {
         sequence = loader_sequence_of(loader, half, k);
         PT_TRY(pt_corpus_fill(from->corpus, from->split, from->index, from->id,
@@ -182,7 +183,7 @@ static pt_status_t loader_read_sequence(const pt_loader_t *loader, half_t *half,
     return PT_OK;
 }
 
-/* Makes a half writable: the device must have read it. */
+/* Makes a half writable: waits until the device has read it. */
 static pt_status_t loader_reclaim(pt_loader_t *loader, half_t *half)
 {
     const pt_device_ops_t *ops = loader->device->ops;
@@ -200,7 +201,7 @@ static pt_status_t loader_reclaim(pt_loader_t *loader, half_t *half)
     return PT_OK;
 }
 
-/* The half that holds nothing read ahead; of two the one copied longer ago. */
+/* A half without data read ahead; of two, the one not copied last. */
 static half_t *loader_free_half(pt_loader_t *loader)
 {
     half_t *other = &loader->half[1 - loader->last];
@@ -232,7 +233,8 @@ static pt_status_t loader_read_step(pt_loader_t *loader, half_t *half, int64_t s
     return PT_OK;
 }
 
-/* Puts copies of the first `rows` rows on `stream`; then the half may be reclaimed. */
+/* Enqueues the copies of the first `rows` rows on `stream`. The half is reclaimed
+ * before it is filled again. */
 static pt_status_t loader_copy_out(pt_loader_t *loader, half_t *half, int64_t rows,
                                    pt_stream_t *stream)
 {
@@ -251,7 +253,8 @@ static pt_status_t loader_copy_out(pt_loader_t *loader, half_t *half, int64_t ro
     return PT_OK;
 }
 
-/* The half that holds `step`, read now unless it was read ahead; drops other steps. */
+/* Returns the half that holds `step`, after reading it unless it was read ahead. Drops
+ * other steps. */
 static pt_status_t loader_hold_step(pt_loader_t *loader, int64_t step, half_t **out)
 {
     half_t *half = NULL;

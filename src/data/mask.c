@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loss masks: a file for each file of the corpus, with a byte for each of its tokens. */
+/* Loss masks: for each file of the corpus a file with a byte for each of its tokens. */
 #include "src/data/private.h"
 
 #include "penta/base/alloc.h"

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which samples there are, and who takes which: pure functions of numbers. */
+/* The samples of a corpus and their order: pure functions. */
 #include "src/data/private.h"
 
 #include "penta/base/rng.h"
 
 #include <math.h>
 
-/* Whole samples in a share. 0.29 is not quite a double: its rounding is forgiven. */
+/* Whole samples in a share. The tolerance compensates the rounding of a share such as
+ * 0.29 to fp64. */
 static int64_t sampler_share_of(int64_t samples, double share)
 {
     double part = (double)samples * share;
@@ -15,11 +16,12 @@ static int64_t sampler_share_of(int64_t samples, double share)
     return whole < samples ? whole : samples;
 }
 
-/* Too few tokens for one sample of training: says what would do. */
+/* Raises: too few tokens for one training sample, with the number needed. */
 static pt_status_t sampler_too_short(const pt_corpus_t *corpus,
                                      const pt_corpus_part_t *part, double share)
 {
-    double least = ceil(1 / share * (1 - 1e-12)); /* samples, for one to train on */
+    /* samples, of which one is for training */
+    double least = ceil(1 / share * (1 - 1e-12));
     double needed = least * (double)corpus->sequence + 1;
     int64_t longest;
 
@@ -54,7 +56,7 @@ static pt_status_t sampler_cut_part(const pt_corpus_t *corpus, double train,
     part->samples[PT_SPLIT_TRAIN] = sampler_share_of(samples, train);
     if (train > 0 && part->samples[PT_SPLIT_TRAIN] == 0)
         return sampler_too_short(corpus, part, train);
-    /* Both cuts round down, so that shares that add up to 1 leave no sample out. */
+    /* Both are rounded down, so that shares that sum to 1 leave no sample out. */
     cut = validation > 0 ? sampler_share_of(samples, 1 - validation) : samples;
     if (cut < part->samples[PT_SPLIT_TRAIN])
         cut = part->samples[PT_SPLIT_TRAIN];
@@ -88,7 +90,7 @@ int64_t pt_corpus_sample_of(const pt_corpus_t *corpus, int64_t id)
     const pt_corpus_part_t *part = &corpus->parts[p];
     int64_t samples = part->samples[PT_SPLIT_TRAIN];
     int64_t epoch = use / samples, index = use % samples;
-    /* Parts of one length do not come in one order. */
+    /* Parts of equal length get different orders. */
     uint64_t seed = corpus->seed + (uint64_t)p * UINT64_C(0x9E3779B97F4A7C15);
 
     if (corpus->shuffle)
@@ -100,7 +102,7 @@ int64_t pt_corpus_first_token(const pt_corpus_t *corpus, pt_split_t split, int64
 {
     const pt_corpus_part_t *part = corpus->parts;
 
-    /* A validation that takes the first few takes some of every file. */
+    /* So that a validation on the first samples uses samples of every file. */
     if (corpus->period > 0 && split == PT_SPLIT_VALIDATION)
         index = pt_permute(corpus->seed, 0, index, corpus->samples[split]);
     while (index - part->before[split] >= part->samples[split])
