@@ -27,7 +27,8 @@ const char *pt_checkpoint_path(const char *directory, int64_t step, char *buffer
     return buffer;
 }
 
-/* Is it step_DIGITS, as pt_checkpoint_path writes it, followed by `suffix`? */
+/* Whether `name` is step_DIGITS, as written by pt_checkpoint_path, followed by
+ * `suffix`. */
 static bool checkpoint_parse_name(const char *name, const char *suffix, int64_t *step)
 {
     size_t digits;
@@ -122,7 +123,8 @@ pt_status_t pt_checkpoint_list(const char *directory, pt_checkpoint_entry_t **ou
 {
     *out = NULL;
     *count = 0;
-    /* A scan beside a run at work may miss a file that comes and see none of those that go. */
+    /* While a run is active, a scan may miss a file being added and also those being
+     * removed. */
     for (int i = 0; i < SCANS && *count == 0; i++)
         PT_TRY(pt_checkpoint_scan(directory, ".h5", out, count));
     return PT_OK;
@@ -144,7 +146,7 @@ typedef struct search {
     const char *advice;
 } search_t;
 
-/* All ranks are to try the same files in the same order. */
+/* Rank 0 lists the files, so that all ranks try the same files in the same order. */
 static pt_status_t checkpoint_list_everywhere(pt_comm_t *comm, const char *directory,
                                               pt_checkpoint_entry_t **list, int *count)
 {
@@ -168,15 +170,16 @@ static pt_status_t checkpoint_list_everywhere(pt_comm_t *comm, const char *direc
     return pt_comm_broadcast_bytes(comm, 0, *list, found * (int64_t)sizeof **list);
 }
 
-/* What came of one file. */
+/* Result for one file. */
 typedef enum outcome {
-    TAKEN,   /* or the failure that ends the search */
-    SKIPPED, /* damaged, or of another step than its name says */
+    TAKEN,   /* taken, or a failure that ends the search */
+    SKIPPED, /* damaged, or of another step than in its name */
     GONE     /* removed since it was listed */
 } outcome_t;
 
-/* Is the step of the name the one inside? A copy under a later name would be taken for the newest again and
- * again. What cannot be told is left to whoever loads the file. Rank 0. */
+/* Whether name and header have different steps. A copy with a later step in its name
+ * would otherwise be the newest file for ever. A file that cannot be read is left to
+ * `attempt`. Rank 0. */
 static bool checkpoint_is_misnamed(const pt_checkpoint_entry_t *entry,
                                    const char *advice)
 {
@@ -192,7 +195,7 @@ static bool checkpoint_is_misnamed(const pt_checkpoint_entry_t *entry,
     return step != entry->step;
 }
 
-/* A link to nothing is still there. */
+/* A dangling link still exists. */
 static bool checkpoint_is_gone(const char *path)
 {
     struct stat info;
@@ -200,7 +203,7 @@ static bool checkpoint_is_gone(const char *path)
     return lstat(path, &info) != 0 && errno == ENOENT;
 }
 
-/* Rank 0's answer, everywhere. */
+/* Broadcasts the answer of rank 0. */
 static pt_status_t checkpoint_share_answer(pt_comm_t *comm, bool *answer)
 {
     return comm ? pt_comm_broadcast_bytes(comm, 0, answer, sizeof *answer) : PT_OK;
@@ -241,7 +244,7 @@ static pt_status_t checkpoint_try_entry(pt_comm_t *comm,
     return PT_OK;
 }
 
-/* One listing. *outcome: GONE: list again. */
+/* Tries the files of one listing. *outcome GONE: list the directory again. */
 static pt_status_t checkpoint_try_listed(pt_comm_t *comm, const char *directory,
                                          const search_t *search,
                                          pt_checkpoint_entry_t *found,

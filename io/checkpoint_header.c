@@ -17,7 +17,7 @@ typedef struct field {
             offsetof(pt_checkpoint_header_t, name_)                                    \
     }
 
-/* All integers are counts: a negative one is a defect. */
+/* Integers are counts; a negative one is a defect. */
 static const field_t fields[] = {
     FIELD(step, INT64),
     FIELD(samples, INT64),

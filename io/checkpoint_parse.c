@@ -18,7 +18,7 @@ typedef struct visit {
     pt_status_t status;
 } visit_t;
 
-/* "group/name" into its parts; the last slash divides. */
+/* Splits "group/name" at the last slash. */
 static pt_status_t checkpoint_split_name(const char *path, const char *full,
                                          pt_checkpoint_tensor_t *out)
 {
@@ -60,7 +60,7 @@ static pt_status_t checkpoint_read_shape(const char *path, hid_t dataset,
     return PT_OK;
 }
 
-/* Elements lie in one piece of this very file, as they are. */
+/* Checks that the elements are contiguous, unfiltered and in this file. */
 static pt_status_t checkpoint_read_place(const char *path, hid_t dataset,
                                          int64_t file_bytes, pt_checkpoint_item_t *item)
 {
@@ -184,7 +184,7 @@ static herr_t checkpoint_on_link(hid_t root, const char *name, const H5L_info_t 
     return visit->status == PT_OK ? 0 : -1;
 }
 
-/* The state digest is by definition the sum over the weights. */
+/* The digest of the state is defined as the sum over the weights. */
 static pt_status_t checkpoint_check_sum(const char *path,
                                         const pt_checkpoint_content_t *content)
 {
@@ -208,8 +208,9 @@ static int checkpoint_parse_by_name(const void *left, const void *right)
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 
-/* In the order of the file: to sort, HDF5 1.10 makes a table of all names, and where the index of a
- * large group is damaged it frees entries of that table that it never filled. */
+/* Iterates in native order: for a sorted order HDF5 1.10 makes a table of all names,
+ * and if the index of a large group is damaged, it frees entries that it never
+ * filled. */
 static pt_status_t checkpoint_list_contents(hid_t file, const char *path,
                                             pt_checkpoint_content_t *out)
 {
@@ -235,7 +236,8 @@ static pt_status_t parse_file(hid_t file, const char *path, pt_checkpoint_conten
     return checkpoint_check_sum(path, out);
 }
 
-/* Opened by ourselves first: HDF5 hides why it cannot, and would wait for a writer of a pipe. */
+/* Opens the file before HDF5 does: HDF5 hides the reason of a failure, and would wait
+ * for the writer of a pipe. */
 static pt_status_t checkpoint_parse_check_kind(const char *path, int64_t *bytes)
 {
     struct stat info;

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The values of PT_VERIFY in the configuration, which io does not see. */
+/* Values of PT_VERIFY; io does not include config.h. */
 enum { VERIFY_NONE, VERIFY_DIGEST, VERIFY_FULL };
 
-/* Every rank syncs: each host, as a client of the file system, may hold pages of its own. */
+/* Every rank calls fsync, since each host may have cached pages of its own. */
 static pt_status_t checkpoint_settle(pt_checkpoint_writer_t *writer, pt_status_t status)
 {
     int fd = writer->fd;
@@ -27,7 +27,7 @@ static pt_status_t checkpoint_settle(pt_checkpoint_writer_t *writer, pt_status_t
     return status;
 }
 
-/* After the sum over ranks: every element was written once. */
+/* Checks the sums over all ranks: every element must have been written once. */
 static pt_status_t checkpoint_publish_check_complete(const pt_checkpoint_writer_t *writer)
 {
     for (int i = 0; i < writer->count; i++) {
@@ -71,7 +71,7 @@ static pt_status_t checkpoint_write_values(const pt_checkpoint_writer_t *writer,
     return PT_OK;
 }
 
-/* One rank. */
+/* Rank 0 only. */
 static pt_status_t checkpoint_write_metadata(const pt_checkpoint_writer_t *writer,
                                              const pt_checkpoint_header_t *header)
 {
@@ -85,7 +85,7 @@ static pt_status_t checkpoint_write_metadata(const pt_checkpoint_writer_t *write
     return pt_file_sync(writer->partial);
 }
 
-/* What a reader sees is what was meant. Local. */
+/* Checks that the file has the tensors that were to be written. Local. */
 static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writer,
                                               const pt_checkpoint_reader_t *reader,
                                               int verify)
@@ -109,7 +109,7 @@ static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writ
     return PT_OK;
 }
 
-/* What was just written is no damaged file but a save that failed. */
+/* A defect of a file just written is a failed save, not a damaged checkpoint. */
 static pt_status_t checkpoint_as_failed_save(pt_status_t status)
 {
     pt_error_t error = *pt_error_last();
@@ -141,7 +141,7 @@ close:
     return status;
 }
 
-/* One rank. From the rename on the file is published, whatever follows. */
+/* Rank 0 only. After the rename the file is published, even if a later call fails. */
 static pt_status_t checkpoint_rename_partial(const pt_checkpoint_writer_t *writer,
                                              int64_t step)
 {
@@ -152,7 +152,7 @@ static pt_status_t checkpoint_rename_partial(const pt_checkpoint_writer_t *write
     return pt_checkpoint_inject("checkpoint.renamed", writer->path);
 }
 
-/* Collective: all that follows when every rank has written its share. */
+/* All steps after every rank has written its elements. Collective. */
 static pt_status_t checkpoint_complete(pt_checkpoint_writer_t *writer,
                                        pt_checkpoint_header_t *header, int verify)
 {

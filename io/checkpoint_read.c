@@ -10,16 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* One rank reads the metadata through HDF5 and passes them on; the elements are read by plain
- * system calls, since they are contiguous. So no rank waits for HDF5 on another, and a damaged file
- * is judged once. */
+/* Rank 0 reads the metadata through HDF5 and broadcasts them. Elements are contiguous,
+ * so every rank reads them by plain system calls. No rank waits for another inside
+ * HDF5, and only one judges a damaged file. */
 struct pt_checkpoint_reader {
     pt_comm_t *comm;
     char *path;
     int fd; /* -1: not open */
     bool rounds;
     pt_checkpoint_content_t content;
-    uint64_t *sums; /* of each tensor: digest of what was read, elements read; 2*count */
+    uint64_t *sums; /* [2*count] per tensor: digest and number of elements read */
 };
 
 static pt_status_t checkpoint_make_reader(pt_comm_t *comm, const char *path,
@@ -34,7 +34,8 @@ static pt_status_t checkpoint_make_reader(pt_comm_t *comm, const char *path,
     return PT_OK;
 }
 
-/* Room for what rank 0 found; `sizes`: tensors, bytes of the texts, bytes of the file. */
+/* Allocates the content found by rank 0. sizes: tensors, bytes of both texts, bytes of
+ * the file. */
 static pt_status_t checkpoint_make_room(pt_checkpoint_reader_t *reader,
                                         const int64_t sizes[4])
 {
@@ -165,7 +166,7 @@ static void checkpoint_convert(pt_dtype_t from, const void *stored, pt_dtype_t t
         pt_float_set(to, host, i, pt_float_get(from, stored, i));
 }
 
-/* One piece: `scratch` holds the stored elements when they are to be converted. */
+/* Reads one piece. scratch: for the stored elements if they are converted. */
 static pt_status_t read_piece(pt_checkpoint_reader_t *reader, int index,
                               const pt_hyperslab_walk_t *walk, bool counts,
                               pt_dtype_t dtype, void *to, void *scratch)
@@ -259,7 +260,7 @@ free_sums:
     return status;
 }
 
-/* Local: every size-th piece of every tensor. */
+/* Reads every size-th piece of all tensors. Local. */
 static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size)
 {
     void *piece;
@@ -282,7 +283,7 @@ static pt_status_t read_share(pt_checkpoint_reader_t *reader, int rank, int size
 
 pt_status_t pt_checkpoint_read_all(pt_comm_t *comm, pt_checkpoint_reader_t *reader)
 {
-    /* So that it is the disk that answers, not the memory the writes went through. */
+    /* Drops cached pages, so that the data come from disk. */
     (void)posix_fadvise(reader->fd, 0, 0, POSIX_FADV_DONTNEED);
     PT_TRY(pt_comm_agree(
         comm, read_share(reader, pt_comm_rank(comm), pt_comm_size(comm)), true));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which published files go, and which are kept aside because they are not the run's own. */
+/* Removes old published files, and sets aside files that are not the run's own. */
 #include "io/checkpoint_file.h"
 #include "io/file.h"
 #include "penta/base/alloc.h"
@@ -13,9 +13,9 @@
 
 enum { KEPT_NAMES = 10000 };
 
-/* ---- set aside ------------------------------------------------------------------------------ */
+/* ---- set aside ------------------------------------------------------------------- */
 
-/* PATH.kept-K with the first K that is free. */
+/* Finds PATH.kept-K with the first free K. */
 static pt_status_t checkpoint_free_name(const char *path, char *out, size_t size)
 {
     struct stat info;
@@ -37,7 +37,7 @@ static pt_status_t checkpoint_set_aside(const char *path, const char *why)
     struct stat info;
 
     if (lstat(path, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)))
-        return PT_OK; /* gone, or what whoever creates the file will complain of */
+        return PT_OK; /* gone, or creating the file will report it */
     PT_TRY(checkpoint_free_name(path, kept, sizeof kept));
     PT_TRY(pt_file_rename(path, kept));
     pt_log_all(PT_LOG_WARN, "%s: %s; kept as %s, which no run takes or removes", path,
@@ -60,7 +60,7 @@ pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t
     return status;
 }
 
-/* ---- retain --------------------------------------------------------------------------------- */
+/* ---- retain ---------------------------------------------------------------------- */
 
 static void checkpoint_remove_file(const char *path)
 {
@@ -71,7 +71,7 @@ static void checkpoint_remove_file(const char *path)
 }
 
 typedef struct retained {
-    int64_t data_tokens; /* of the file just published, -1: unknown */
+    int64_t data_tokens; /* of the file just published; -1: unknown */
     uint64_t data_hash;
 } retained_t;
 
@@ -90,7 +90,7 @@ static retained_t checkpoint_own_data(const char *directory, int64_t step)
     return own;
 }
 
-/* Why this file is not the run's own, into `why`; "": it is. */
+/* Whether the file is the run's own. why: [out] the reason if not, else "". */
 static void checkpoint_retain_judge(const pt_checkpoint_entry_t *entry,
                                     const pt_checkpoint_content_t *is,
                                     const retained_t *own, char *why, size_t size)
@@ -106,7 +106,7 @@ static void checkpoint_retain_judge(const pt_checkpoint_entry_t *entry,
         snprintf(why, size, "of a run with other data");
 }
 
-/* What the record says of `path`, without the name. */
+/* The error text without the name of the file. */
 static const char *checkpoint_defect_of(const char *path)
 {
     const char *text = pt_error_last()->text;
@@ -117,7 +117,8 @@ static const char *checkpoint_defect_of(const char *path)
                : text;
 }
 
-/* One of ours? What is not is set aside, unless it cannot be read. */
+/* Whether the file is the run's own. Others are set aside, unless they cannot be
+ * read. */
 static bool checkpoint_counts(const pt_checkpoint_entry_t *entry, const retained_t *own)
 {
     pt_checkpoint_content_t content;
@@ -135,7 +136,9 @@ static bool checkpoint_counts(const pt_checkpoint_entry_t *entry, const retained
     return status == PT_OK && !why[0];
 }
 
-/* By falling step, so that those to be kept are found first. Without a look at any while none is too many; multiples of keep_every need no look beyond them. */
+/* The list is ordered by falling step, so the files to keep come first. No file is
+ * opened unless there are too many. Once `keep` files are kept, multiples of keep_every
+ * are not opened either. */
 static void retain(const pt_checkpoint_entry_t *list, int count, const retained_t *own,
                    int64_t step, int64_t keep, int64_t keep_every)
 {

@@ -15,10 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Rank 0 alone makes the file with all its metadata and with room for all elements, so nobody waits
- * inside HDF5 for another. Then every rank writes its elements by plain system calls at the places that
- * HDF5 reported. Without MPI-IO there is nothing that all ranks open together, and no name that it reads
- * otherwise than the kernel: ROMIO takes what stands before a ':' for a kind of file system. */
+/* Rank 0 creates the file with all metadata and space for all elements, so no rank
+ * waits for another inside HDF5. Then every rank writes its elements by plain system
+ * calls at the offsets that HDF5 reported. MPI-IO would need a collective open, and
+ * ROMIO interprets file names differently from the kernel: it takes the part before a
+ * ':' as a type of file system. */
 
 enum { SPACE_FILE = 1 << 20, SPACE_TENSOR = 4096 };
 
@@ -96,11 +97,12 @@ static pt_status_t checkpoint_check_space(const pt_checkpoint_writer_t *writer,
             SPACE_TENSOR;
     }
     PT_TRY(pt_file_check_space(writer->path, bytes, "this checkpoint"));
-    /* HDF5 1.10 crashes at its end when it could not close a file. */
+    /* HDF5 1.10 crashes at exit if it could not close a file. */
     return pt_file_check_size(writer->partial, bytes, "this checkpoint");
 }
 
-/* Contiguous, allocated at once, never filled; without times, so equal content is equal bytes. */
+/* Contiguous, allocated early, not filled; without times, so that equal content gives
+ * equal bytes. */
 static hid_t checkpoint_creation_list(void)
 {
     hid_t list = H5Pcreate(H5P_DATASET_CREATE);
@@ -145,7 +147,7 @@ static pt_status_t checkpoint_create_text(hid_t file, const char *path,
     return status;
 }
 
-/* The digest gets its place now and its value when all is written. */
+/* The digest is created now and gets its value when all elements are written. */
 static pt_status_t checkpoint_create_tensor(hid_t file, const char *path,
                                             const pt_checkpoint_tensor_t *tensor,
                                             int64_t *offset)
@@ -210,7 +212,7 @@ static pt_status_t checkpoint_create_file(const pt_checkpoint_writer_t *writer,
     return pt_file_reserve(writer->partial);
 }
 
-/* Every rank, of its own. */
+/* Every rank opens the file for itself. */
 static pt_status_t checkpoint_open_elements(pt_checkpoint_writer_t *writer)
 {
     writer->fd = open(writer->partial, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -268,7 +270,7 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
     if (pt_hyperslab_elements(slab) == 0)
         return PT_OK;
     PT_TRY(pt_checkpoint_inject("checkpoint.write", writer->partial));
-    /* In pieces: the digest finds them in the cache, and no count reaches 2^31. */
+    /* In pieces, so that the digest reads from cache and no count reaches 2^31. */
     pt_hyperslab_walk_t walk =
         pt_hyperslab_walk(slab, (size_t)size, PT_CHECKPOINT_PIECE_BYTES);
     while (pt_hyperslab_next(&walk)) {

@@ -52,7 +52,7 @@ uint64_t pt_elements_digest(const pt_checkpoint_tensor_t *tensor,
     return digest;
 }
 
-/* Whole rows of a plane follow each other in the file: they are one run. */
+/* Joins complete rows of a plane, which are contiguous in the file. */
 static void elements_join_rows(pt_hyperslab_plane_t *plane)
 {
     if (plane->cols != plane->pitch)

@@ -15,7 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* One system call never moves more than 2^31 - 4096 bytes. */
+/* One system call moves at most 2^31 - 4096 bytes. */
 enum { MOVE_BYTES = 1 << 30 };
 
 pt_status_t pt_file_directory(const char *path, char **out)
@@ -38,7 +38,8 @@ pt_status_t pt_file_join(const char *a, const char *b, char **out)
     return PT_OK;
 }
 
-/* A directory that a crash takes back would take its files along. Where that cannot be done nothing is lost yet. */
+/* Makes a new directory durable: a crash that loses the directory loses its files. A
+ * failure is ignored, since nothing is lost yet. */
 static void file_keep_directory(const char *path)
 {
     pt_error_t record = *pt_error_last();
@@ -99,7 +100,7 @@ pt_status_t pt_file_open_plain(const char *path, int flags, int *fd)
                     "%s: a link to nothing, cannot be removed: %m", path);
         return PT_OK;
     }
-    /* ENXIO: a pipe that nobody reads, or a socket. */
+    /* ENXIO: a pipe without a reader, or a socket. */
     PT_CHECK_OS(*fd >= 0 || errno == ENXIO || errno == EISDIR, PT_IO, errno,
                 "%s: cannot be opened: %m", path);
     if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode))
@@ -119,7 +120,7 @@ static pt_status_t file_sync_opened(const char *path, int flags)
         error = errno;
     if (close(fd) != 0 && error == 0)
         error = errno;
-    /* Some file systems cannot sync directories (EINVAL): nothing is left to do there. */
+    /* EINVAL: the file system cannot sync directories, so there is nothing to do. */
     PT_CHECK_OS(error == 0 || ((flags & O_DIRECTORY) && error == EINVAL), PT_IO, error,
                 "%s: not safe on disk: %m", path);
     return PT_OK;
@@ -178,7 +179,7 @@ pt_status_t pt_file_unreadable(const char *path, int error)
         path);
 }
 
-/* Where the file ends by now; `at` where that cannot be told. */
+/* The current end of the file; `at` if it is unknown. */
 static int64_t file_end_of(int fd, int64_t at)
 {
     struct stat info;
@@ -235,7 +236,8 @@ pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *wha
     int failed = statvfs(directory, &info), error = errno;
     pt_free(directory);
     PT_CHECK_OS(failed == 0, PT_IO, error, "%s: its directory cannot be used: %m", path);
-    /* In double: the product of what file systems claim may exceed 64 bits. */
+    /* In double, because the product of two values of the file system may exceed 64
+     * bits. */
     double available = (double)info.f_bavail * (double)info.f_frsize;
     PT_CHECK(available >= (double)bytes, PT_IO,
              "%s: %s needs %s and %s are free; make room, or keep fewer files", path,
@@ -244,7 +246,7 @@ pt_status_t pt_file_check_space(const char *path, int64_t bytes, const char *wha
     return PT_OK;
 }
 
-/* Of the limits only this one is the user's to change. */
+/* Advice for the only limit that the user can raise. */
 static const char *file_size_advice(int64_t bytes)
 {
     struct rlimit limit;
@@ -308,7 +310,7 @@ pt_status_t pt_file_read_tail(const char *path, char *text, size_t size, bool *f
     return PT_OK;
 }
 
-/* Rank and process make the name unique among those that may write the same file. */
+/* Rank and pid make the name unique among processes that may write the same file. */
 static pt_status_t file_temporary_name(const char *path, char **out)
 {
     size_t size = strlen(path) + 64;

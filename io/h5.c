@@ -37,14 +37,14 @@ const char *pt_h5_error(char *buffer, size_t size)
 
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, h5_take_first, &text);
     snprintf(buffer, size, "%s", text);
-    /* HDF5 quotes MPI and dates with their line ends; our messages are one line. */
+    /* HDF5 quotes MPI and dates with line ends; our messages have one line. */
     for (char *at = buffer; *at != '\0'; at++)
         if ((unsigned char)*at < ' ')
             *at = ' ';
     return buffer;
 }
 
-/* HDF5 keeps errno only in the text of what its file driver says: "..., errno = 5, ...". */
+/* HDF5 reports errno only in a text of its file driver: "..., errno = 5, ...". */
 static herr_t h5_take_errno(unsigned n, const H5E_error2_t *error, void *context)
 {
     static const char key[] = "errno = ";
@@ -57,7 +57,7 @@ static herr_t h5_take_errno(unsigned n, const H5E_error2_t *error, void *context
     return 0;
 }
 
-/* 0: HDF5 did not fail for what the system said. */
+/* 0: no system call failed. */
 static int h5_errno(void)
 {
     int error = 0;
@@ -95,7 +95,7 @@ pt_status_t pt_h5_damaged(const char *file, int line, const char *path,
     va_list args;
     int error = h5_errno();
 
-    /* Where metadata are damaged, HDF5 asks for places that no file has. */
+    /* With damaged metadata HDF5 accesses offsets outside the file. */
     if (error != 0 && error != EINVAL && error != EFBIG && error != EOVERFLOW)
         return pt_file_unreadable(path, error);
     va_start(args, format);
@@ -111,8 +111,8 @@ void pt_h5_close(hid_t *id)
     *id = -1;
 }
 
-/* Published files never change and a partial one has one owner, so locks would only fail on file
- * systems that have none. */
+/* Disables file locking: published files never change and a partial one has one owner,
+ * so locks would only fail on file systems without them. */
 static hid_t h5_access_list(void)
 {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
@@ -161,7 +161,7 @@ pt_status_t pt_h5_close_file(const char *path, hid_t *file)
     return PT_OK;
 }
 
-/* HDF5 before 2.0 has no name for it: fp32 without the lower half. */
+/* HDF5 before 2.0 has no type for bf16: fp32 without the lower half. */
 static hid_t h5_make_bf16(void)
 {
     hid_t type = H5Tcopy(H5T_IEEE_F32LE);
@@ -197,7 +197,7 @@ bool pt_h5_dtype(hid_t type, pt_dtype_t *out)
 
 /* ---- attributes ---- */
 
-/* A new type, on disk as in memory but for byte order. */
+/* A new type; on disk it differs only in byte order. */
 static hid_t h5_type_of(pt_h5_attribute_t attribute, bool on_disk)
 {
     hid_t type;
@@ -237,7 +237,7 @@ pt_status_t pt_h5_write_attribute(pt_h5_place_t place, pt_h5_attribute_t attribu
     return status;
 }
 
-/* Is it one value of the kind wanted? */
+/* Whether the attribute is one value of the given kind. */
 static bool h5_attribute_fits(hid_t id, hid_t type, pt_h5_attribute_t attribute)
 {
     hid_t space = H5Aget_space(id), wanted;
@@ -274,7 +274,7 @@ pt_status_t pt_h5_read_attribute(pt_h5_place_t place, pt_h5_attribute_t attribut
         goto close_id;
     }
     memory = h5_type_of(attribute, false);
-    /* HDF5 converts lengths but not character sets. */
+    /* HDF5 converts lengths, but not character sets. */
     if (attribute.kind == PT_H5_STRING)
         H5Tset_cset(memory, H5Tget_cset(type));
     if (H5Aread(id, memory, value) < 0)
@@ -289,9 +289,10 @@ close_id:
     return status;
 }
 
-/* ---- what made a file -------------------------------------------------------------------------- */
+/* ---- what made a file ------------------------------------------------------------ */
 
-/* The first sentence of what MPI says of itself, blanks single: may be asked before MPI is there. */
+/* The first sentence of the version text of MPI, with single blanks. MPI need not be
+ * initialised. */
 static void h5_mpi_version(char *out, size_t size)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.lock: "HOST PID ID" in the file, held with flock where the file system has it. */
+/* run.lock: "HOST PID ID", held with flock where the file system supports it. */
 #include "io/lock.h"
 
 #include "io/file.h"
@@ -34,7 +34,7 @@ static void lock_host_name(char host[HOST_SIZE])
 typedef struct owner {
     char host[HOST_SIZE];
     long pid;
-    uint64_t id; /* 0: written by a version that had none */
+    uint64_t id; /* 0: written by a version without ids */
 } owner_t;
 
 static bool lock_read(int fd, owner_t *out)
@@ -46,7 +46,7 @@ static bool lock_read(int fd, owner_t *out)
     int found =
         n > 0 ? sscanf(text, "%255s %ld %16" SCNx64, owner.host, &owner.pid, &owner.id)
               : 0;
-    /* beyond INT_MAX, kill() would ask for another one */
+    /* beyond INT_MAX, kill() would address another process */
     if (found < 2 || owner.pid <= 0 || owner.pid > INT_MAX)
         return false;
     *out = owner;
@@ -67,7 +67,8 @@ static bool lock_is_alive(const owner_t *owner)
     return kill((pid_t)owner->pid, 0) == 0 || errno == EPERM;
 }
 
-/* The file is open. `held`: nobody on this file system's flock; otherwise flock does not exist. */
+/* Decides about a lock file that is open. held: we have the flock; otherwise the file
+ * system has none. */
 static pt_status_t lock_judge(const pt_lock_t *lock, bool held)
 {
     owner_t owner;
@@ -77,8 +78,9 @@ static pt_status_t lock_judge(const pt_lock_t *lock, bool held)
         return PT_OK;
     lock_host_name(mine);
     if (strcmp(owner.host, mine) != 0) {
-        /* Gone with its node, as a rule, and this is the job queued again. If it lives, and flock
-         * does not reach across hosts, it finds our number here before it publishes. */
+        /* Usually that run died with its node, and this is the requeued job. If it
+         * lives, and flock does not work across hosts, it finds our id here before it
+         * publishes. */
         pt_log_all(PT_LOG_WARN,
                    "%s: taking over from process %ld of host %s; if that run lives, it "
                    "ends at its next step",
@@ -105,7 +107,8 @@ static pt_status_t lock_write(const pt_lock_t *lock)
     return pt_file_write_all(lock->fd, lock->path, text, (int64_t)strlen(text));
 }
 
-/* Is the file we locked still the one of that name? Its last owner may have removed it just now. */
+/* Whether the file we locked still has that name. Its last owner may have removed
+ * it. */
 static bool lock_is_current(const pt_lock_t *lock)
 {
     struct stat mine, named;
@@ -121,9 +124,10 @@ static bool lock_is_ours(const pt_lock_t *lock)
     return lock_is_current(lock) && lock_read(lock->fd, &owner) && owner.id == lock->id;
 }
 
-/* ---- a lock that changed under way ---------------------------------------------------------- */
+/* ---- a lock that changed under way ----------------------------------------------- */
 
-/* What became of the directory that the open lock lies in: the system follows what is renamed. */
+/* Reports what happened to the directory. /proc gives its new name if it was
+ * renamed. */
 static pt_status_t lock_say_gone(const pt_lock_t *lock)
 {
     char name[64], now[PATH_MAX] = "";
@@ -142,7 +146,7 @@ static pt_status_t lock_say_gone(const pt_lock_t *lock)
                    moved ? ": name it as before, and start the run again)" : "");
 }
 
-/* *made: nobody else was quicker. */
+/* Creates the lock file again. made: [out] false: another process was faster. */
 static pt_status_t lock_make_again(pt_lock_t *lock, bool *made)
 {
     struct stat info;
@@ -166,7 +170,7 @@ static pt_status_t lock_make_again(pt_lock_t *lock, bool *made)
                lock->path);
     pt_status_t status = lock_write(lock);
     if (status != PT_OK)
-        (void)unlink(lock->path); /* half a lock would be taken for another run's */
+        (void)unlink(lock->path); /* an incomplete lock would count as another run's */
     return status;
 }
 
@@ -179,8 +183,8 @@ static pt_status_t lock_say_taken(const pt_lock_t *lock, const owner_t *owner)
         lock->directory, owner->host, owner->pid);
 }
 
-/* There is a lock of that name, and by our descriptor it is not ours: whose is it? An answer that the file system
- * denies (EIO, ESTALE) is none. */
+/* Finds the owner of a lock file that, by our descriptor, is not ours. A read that
+ * fails (EIO, ESTALE) gives no answer. */
 static pt_status_t lock_look_again(pt_lock_t *lock)
 {
     owner_t owner = {.host = "unknown"};
@@ -189,7 +193,7 @@ static pt_status_t lock_look_again(pt_lock_t *lock)
     int error = fd < 0 ? errno : pread(fd, &byte, 1, 0) < 0 ? errno : 0;
 
     if (error == 0 && lock_read(fd, &owner) && owner.id == lock->id) {
-        close(lock->fd); /* stale: the file is still ours */
+        close(lock->fd); /* stale descriptor: the file is still ours */
         lock->fd = fd;
         (void)flock(fd, LOCK_EX | LOCK_NB);
         return PT_OK;
@@ -205,8 +209,7 @@ static pt_status_t lock_look_again(pt_lock_t *lock)
     bool is_lock = error != 0 || lock_read(fd, &owner);
     if (fd >= 0)
         close(fd);
-    if (!is_lock &&
-        lock_is_current(lock)) { /* emptied or written over by hand, and still held */
+    if (!is_lock && lock_is_current(lock)) { /* changed by hand, still held */
         pt_log_all(PT_LOG_WARN,
                    "%s: overwritten while the run was at work; made again, "
                    "the run goes on",
@@ -235,7 +238,7 @@ pt_status_t pt_lock_check(pt_lock_t *lock)
     return made ? PT_OK : lock_look_again(lock);
 }
 
-/* ---- taking it ------------------------------------------------------------------------------ */
+/* ---- taking it ------------------------------------------------------------------- */
 
 static void lock_sleep_msec(int msec)
 {
@@ -245,8 +248,9 @@ static void lock_sleep_msec(int msec)
     (void)nanosleep(&pause, NULL);
 }
 
-/* flock for ourselves; false, errno says why. A lock outlives the run that had it for a moment: while the
- * system ends its process, or while somebody looks at its descriptors (/proc/PID/fd, lsof). */
+/* Takes the flock; false: errno gives the reason. A lock outlives its run for a moment
+ * while the kernel ends the process, or while another process inspects its descriptors
+ * (/proc/PID/fd, lsof). */
 static bool lock_hold(int fd)
 {
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
@@ -257,8 +261,8 @@ static bool lock_hold(int fd)
     return true;
 }
 
-/* Somebody holds it. Of a run on this host it is known whether it lives; the lock of another host may be one that
- * the file system has not yet noticed to be dead. */
+/* Whether the holder may be dead. On this host that is known; the file system may still
+ * hold the lock of a dead run on another host. */
 static bool lock_may_be_dead(const owner_t *owner)
 {
     char mine[HOST_SIZE];
@@ -267,7 +271,8 @@ static bool lock_may_be_dead(const owner_t *owner)
     return strcmp(owner->host, mine) != 0 || !lock_is_alive(owner);
 }
 
-/* *held as of hold; errno of the last try. */
+/* Waits for a lock of a run that may be dead. held: [out] as lock_hold; errno is that
+ * of the last try. */
 static pt_status_t lock_wait_for(pt_lock_t *lock, double wait_sec, bool *held)
 {
     owner_t owner = {.host = "unknown"};
@@ -282,7 +287,7 @@ static pt_status_t lock_wait_for(pt_lock_t *lock, double wait_sec, bool *held)
                 "%s; waiting up to %.0f s for it to let go",
                 lock->directory, owner.pid, owner.host, wait_sec);
         told = true;
-        pt_watch_beat(); /* others wait, for a reason */
+        pt_watch_beat(); /* other ranks wait for this one */
         lock_sleep_msec(250);
         *held = flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
         if (*held || errno != EWOULDBLOCK)

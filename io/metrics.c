@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.jsonl: what a resume keeps of it, and its lines. */
+/* metrics.jsonl: the lines that a resume keeps, and new lines. */
 #include "io/metrics.h"
 
 #include "io/file.h"
@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Lines without a step belong to none and stay; what is no object was torn by a crash. */
+/* Lines without a step are kept; a line that is no object is incomplete, from a
+ * crash. */
 static bool metrics_keep_line(const char *line, size_t length, int64_t last_step)
 {
     json_t *object = json_loadb(line, length, 0, NULL);
@@ -25,8 +26,8 @@ static bool metrics_keep_line(const char *line, size_t length, int64_t last_step
     return keep;
 }
 
-/* The next line with its newline, of any bytes: a crash may leave NULs. False: end of the file.
- * *whole: it ended, and fits. */
+/* Reads the next line with its newline, of any bytes: a crash may leave NULs. False:
+ * end of the file. whole: [out] the line has an end and fits. */
 static bool metrics_next_line(FILE *from, char line[PT_METRICS_LINE], size_t *length,
                               bool *whole)
 {
@@ -45,7 +46,7 @@ static bool metrics_next_line(FILE *from, char line[PT_METRICS_LINE], size_t *le
     return n > 0;
 }
 
-/* Copies the lines to keep; `*dropped` counts the others. */
+/* Copies the lines to keep. dropped: [out] number of the others. */
 static pt_status_t metrics_filter(pt_metrics_t *metrics, FILE *from, int to,
                                   const char *path, int64_t last_step, int64_t *dropped)
 {
@@ -68,7 +69,8 @@ static pt_status_t metrics_rewrite(pt_metrics_t *metrics, FILE *from, const char
     int64_t dropped = 0;
     pt_status_t status;
     struct stat info;
-    /* What a link points to is another run's, or its user's: here lies a copy from now on. */
+    /* A link may point to a file of another run or of the user: replace it by a
+     * copy. */
     bool is_link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
     int to =
         open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -132,7 +134,8 @@ pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
     return status;
 }
 
-/* What was written of it is cut off again: no torn line stays in the middle of the file. */
+/* Truncates the file after a failure, so that it never has an incomplete line in the
+ * middle. */
 static pt_status_t metrics_append(int fd, const char *text, int64_t bytes)
 {
     struct stat info;
@@ -163,7 +166,7 @@ pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
              "metrics.jsonl: a line of %zu bytes", size);
     metrics->line[size++] = '\n';
     if (metrics->waiting_bytes + (int64_t)size > PT_METRICS_WAITING) {
-        metrics->missing++; /* unless there is room once the older ones are out */
+        metrics->missing++; /* unless there is room after a write */
         PT_TRY(metrics_write_waiting(metrics));
         metrics->missing--;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.h — DIRECTORY/metrics.jsonl, one object a line (private to io). All Local, IO. */
+/* metrics.h — DIRECTORY/metrics.jsonl, one object per line (private to io). All
+ * Local. Fails: IO. */
 #ifndef PT_IO_METRICS_H
 #define PT_IO_METRICS_H
 
@@ -12,20 +13,21 @@ enum { PT_METRICS_LINE = 1 << 16, PT_METRICS_WAITING = 1 << 18 };
 
 typedef struct pt_metrics {
     int fd;                     /* -1: not open */
-    char line[PT_METRICS_LINE]; /* metrics are added where nothing may be allocated */
-    /* Whole lines that could not be written yet: a disk may be full for a moment. */
+    char line[PT_METRICS_LINE]; /* a buffer: nothing may be allocated during a step */
+    /* Complete lines that could not be written yet, for example on a full disk. */
     char waiting[PT_METRICS_WAITING];
     int64_t waiting_bytes, waiting_lines;
-    int64_t missing; /* lines for which there was no room there, either */
+    int64_t missing; /* lines that did not fit into `waiting` */
 } pt_metrics_t;
 
-/* Drops lines of steps > last_step, and what is no object or has no end of line; then opens to append. */
+/* Drops lines of steps > last_step and lines that are incomplete or no object; then
+ * opens the file for appending. */
 pt_status_t pt_metrics_open(pt_metrics_t *metrics, const char *directory,
                             int64_t last_step);
-/* One write, of the lines that wait and this one: all are written or, when it fails, none, and they wait for the
- * next call. */
+/* Writes the waiting lines and this one in one write. After a failure none is written,
+ * and they wait for the next call. */
 pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object);
-/* Writes what waits, if the directory is still `ours`; a warning where lines are missing. */
+/* Writes the waiting lines if the directory is still `ours`; warns of missing lines. */
 void pt_metrics_close(pt_metrics_t *metrics, bool ours);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of what was published, which outlives the files: a purge by age takes those. */
+/* The record of published steps. It outlives the files, which a purge by age may
+ * remove. */
 #include "penta/io/checkpoint.h"
 #include "penta/base/clock.h"
 #include "penta/io/rundir.h"

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* File systems notice a dead client after tens of seconds. */
+/* File systems detect a dead client after tens of seconds. */
 enum { LOCK_WAIT_SEC = 60 };
 
 struct pt_rundir {
@@ -23,9 +23,10 @@ struct pt_rundir {
     pt_metrics_t metrics;
 };
 
-/* ---- what writers that were killed left --------------------------------------------------------- */
+/* ---- left-over files of killed writers
+ * -------------------------------------------- */
 
-/* Is `text` ".RANK.PID.tmp"? */
+/* Whether `text` is ".RANK.PID.tmp". */
 static bool rundir_is_temporary(const char *text)
 {
     for (int i = 0; i < 2; i++) {
@@ -51,7 +52,8 @@ static bool rundir_is_left_over(const char *name)
     return strcmp(name, "metrics.jsonl.tmp") == 0;
 }
 
-/* Nobody writes here while we hold the lock. What cannot be removed does no harm. */
+/* While we hold the lock, no other process writes here. A file that cannot be removed
+ * does no harm. */
 static void rundir_remove_left_over(const pt_rundir_t *dir)
 {
     DIR *stream = opendir(dir->path);
@@ -64,7 +66,7 @@ static void rundir_remove_left_over(const pt_rundir_t *dir)
         closedir(stream);
 }
 
-/* ---- the directory --------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------- */
 
 static pt_status_t rundir_open_directory(pt_rundir_t *dir, const char *path,
                                          double wait_sec)
@@ -135,7 +137,7 @@ pt_status_t pt_rundir_restore(const pt_rundir_t *dir)
     struct stat info;
 
     if (stat(dir->checkpoints, &info) == 0 || errno != ENOENT)
-        return PT_OK; /* or what creating a file there will complain of */
+        return PT_OK; /* it exists, or creating a file in it will report the error */
     pt_log_all(
         PT_LOG_WARN,
         "%s: was removed while the run was at work, with what it held; made again",
@@ -163,7 +165,8 @@ pt_status_t pt_rundir_write(pt_rundir_t *dir, const char *name, const char *text
     return status;
 }
 
-/* Short texts take no memory but that of jansson: status.json is written where there may be none. */
+/* A short text needs only the memory of jansson, because status.json is written where
+ * pt_alloc may fail. */
 json_t *pt_json_text(const char *text)
 {
     size_t length = strlen(text);

@@ -82,7 +82,7 @@ static json_t *status_describe(const pt_run_status_t *what)
     return object;
 }
 
-/* Beside, then renamed; nothing durable, nothing allocated. */
+/* Writes the heartbeat: temporary file and rename, without fsync and pt_alloc. */
 static bool status_write_beat(const char *directory, const char *text)
 {
     char path[PATH_BYTES], temporary[PATH_BYTES + 64];
@@ -109,7 +109,7 @@ static bool status_write_beat(const char *directory, const char *text)
     return false;
 }
 
-/* ---- room for the end, also on a full disk ---- */
+/* ---- disk space for the final status ---- */
 
 static bool status_reserve_name(const char *directory, char path[PATH_BYTES])
 {
@@ -127,7 +127,7 @@ void pt_status_reserve(const char *directory)
     if (fd < 0)
         return;
     memset(text, ' ', sizeof text);
-    /* Synced, so that the blocks are there and not only promised. */
+    /* fsync allocates the blocks; a write alone may only promise them. */
     if (pt_file_write_all(fd, path, text, sizeof text) != PT_OK || fsync(fd) != 0)
         (void)unlink(path);
     close(fd);
@@ -142,7 +142,7 @@ void pt_status_release(const char *directory)
         (void)unlink(path);
 }
 
-/* Over the blocks of the reserve, which then takes the name. */
+/* Writes into the reserved blocks, then renames that file. */
 static bool status_write_reserve(const char *directory, const char *to, const char *text)
 {
     char path[PATH_BYTES];
