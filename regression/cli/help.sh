@@ -4,7 +4,7 @@
 . "$PENTA_SRCDIR/regression/tap.sh"
 
 options() { # SECTION... -> section.key, as the option table has them
-    sed -n 's/^PT_\(INT\|REAL\|BOOL\|CHOICE\|TIME\|ORDER\|TEXT\)(\([a-z_]*\), \([a-z0-9_]*\),.*/\2.\3/p' \
+    sed -n 's/^PT_\(INT\|REAL\|BOOL\|CHOICE\|VALUE\|TEXT\)(\([a-z_]*\), \([a-z0-9_]*\),.*/\2.\3/p' \
         "$PENTA_SRCDIR/include/penta/config/options.def" | grep -E "^($(echo "$*" | tr ' ' '|'))\\."
 }
 

@@ -39,7 +39,7 @@ check_files() { # PAGE
 # Words of the form section.key: the option table, and the sites of injected failures.
 list_keys() {
     if [ -e include/penta/config/options.def ]; then
-        sed -nE 's/^PT_(INT|REAL|BOOL|CHOICE|TIME|ORDER|TEXT) *\(([a-z]+), ([a-z0-9_]+),.*/\2.\3/p' \
+        sed -nE 's/^PT_(INT|REAL|BOOL|CHOICE|VALUE|TEXT) *\(([a-z]+), ([a-z0-9_]+),.*/\2.\3/p' \
             include/penta/config/options.def
     fi
     if [ -e src/base/fault.def ]; then sed -nE 's/^PT_FAULT_SITE\("([a-z_.]+)".*/\1/p' src/base/fault.def; fi

@@ -39,15 +39,15 @@ static void check_rows(void)
         bad_default +=
             strcmp(a.origin[i], "default") != 0 || a.source[i] != PT_SOURCE_DEFAULT;
         if (row->type == PT_TYPE_CHOICE || row->type == PT_TYPE_TEXT ||
-            row->type == PT_TYPE_TIME || row->type == PT_TYPE_ORDER ||
-            row->type == PT_TYPE_INT)
+            row->type == PT_TYPE_VALUE || row->type == PT_TYPE_INT)
             bad_default += strcmp(text, row->default_text) != 0;
         bad_help += strlen(row->help) < 4 || strlen(row->help) > 200;
-        bad_help += row->type == PT_TYPE_TEXT && !*row->unit;
+        bad_help +=
+            (row->type == PT_TYPE_TEXT || row->type == PT_TYPE_VALUE) && !*row->unit;
         bad_bounds += row->type == PT_TYPE_INT && row->int_min >= row->int_max;
         bad_bounds += row->type == PT_TYPE_REAL && row->real_min >= row->real_max;
         bad_bounds += row->type == PT_TYPE_CHOICE && !row->choices;
-        bad_bounds += row->type == PT_TYPE_TIME && !row->none;
+        bad_bounds += (row->type == PT_TYPE_VALUE) != (row->syntax != NULL);
         bad_find += pt_option_find(row->section, row->key) != row;
         bad_find += !pt_section_help(row->section);
         snprintf(word, sizeof word, "%s.%s", row->section, row->key);
@@ -66,7 +66,6 @@ static void awkward(const pt_option_t *row, int variant, char *out, size_t size)
 {
     static const char *const texts[] = {"a b", "\"x\\x3b \\\"q\\\" \\\\ \\n\\t\"",
                                         "# no comment", "\\n\\n", "\xff\xc3\xa4"};
-    static const char *const times[] = {"1:02:03", "90:30", "0:01", "9999999:59:59"};
     int count = 1;
 
     switch (row->type) {
@@ -85,13 +84,7 @@ static void awkward(const pt_option_t *row, int variant, char *out, size_t size)
         if (variant % 2 && count > 1)
             snprintf(out, size, "%s", strrchr(row->choices, '|') + 1);
         break;
-    case PT_TYPE_TIME:
-        snprintf(out, size, "%s", variant < 4 ? times[variant] : row->none);
-        break;
-    case PT_TYPE_ORDER:
-        snprintf(out, size,
-                 variant % 2 ? "data,tensor,pipeline,context" : row->default_text);
-        break;
+    case PT_TYPE_VALUE: snprintf(out, size, "%s", row->default_text); break;
     case PT_TYPE_TEXT: snprintf(out, size, "%s", texts[variant % 5]); break;
     }
 }

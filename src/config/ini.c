@@ -199,7 +199,7 @@ static pt_status_t ini_add_continuation(ini_state_t *state, const char *spelling
         return PT_OK;
     ini_place(state, state->line, where, sizeof where);
     snprintf(key, sizeof key, "%.*s", (int)(name < 60 ? name : 60), spelling);
-    if (row->type != PT_TYPE_TEXT ||
+    if ((row->type != PT_TYPE_TEXT && row->type != PT_TYPE_VALUE) ||
         (*after == '=' && pt_option_find(row->section, key)))
         return PT_FAIL_COMMON(
             PT_CONFIG,

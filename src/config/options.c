@@ -27,11 +27,9 @@
 #define PT_CHOICE(section, key, default, list, effect, resume, help)                   \
     {ROW(section, key, PT_TYPE_CHOICE, default, "", effect, resume, help),             \
      .choices = (list)},
-#define PT_TIME(section, key, default, none_, effect, resume, help)                    \
-    {ROW(section, key, PT_TYPE_TIME, default, "[HH:]MM:SS", effect, resume, help),     \
-     .none = (none_)},
-#define PT_ORDER(section, key, default, effect, resume, help)                          \
-    {ROW(section, key, PT_TYPE_ORDER, default, "AXES", effect, resume, help)},
+#define PT_VALUE(section, key, kind, default, syntax_, effect, resume, help)           \
+    {ROW(section, key, PT_TYPE_VALUE, default, syntax_, effect, resume, help),         \
+     .syntax = &pt_syntax_##kind},
 #define PT_TEXT(section, key, default, syntax, effect, resume, help)                   \
     {ROW(section, key, PT_TYPE_TEXT, default, syntax, effect, resume, help)},
 
@@ -44,16 +42,14 @@ static const pt_option_t rows[PT_OPTION_COUNT] = {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
-#undef PT_TIME
-#undef PT_ORDER
+#undef PT_VALUE
 #undef PT_TEXT
 #define PT_SECTION(section, help) {#section, help},
 #define PT_INT(...)
 #define PT_REAL(...)
 #define PT_BOOL(...)
 #define PT_CHOICE(...)
-#define PT_TIME(...)
-#define PT_ORDER(...)
+#define PT_VALUE(...)
 #define PT_TEXT(...)
 
 static const struct {
@@ -217,8 +213,7 @@ const char *pt_option_allowed(const pt_option_t *row, char *buffer, size_t size)
         break;
     case PT_TYPE_BOOL: snprintf(buffer, size, "yes or no"); break;
     case PT_TYPE_CHOICE: snprintf(buffer, size, "one of %s", row->choices); break;
-    case PT_TYPE_TIME:
-    case PT_TYPE_ORDER:
+    case PT_TYPE_VALUE:
     case PT_TYPE_TEXT: snprintf(buffer, size, "%s", row->unit); break;
     }
     return buffer;
@@ -301,34 +296,13 @@ static pt_status_t options_store_choice(const pt_option_t *row, const char *valu
     return options_bad_value(row, value, origin, what);
 }
 
-static pt_status_t options_store_time(const pt_option_t *row, const char *value,
-                                      const char *origin, int64_t *field)
+static pt_status_t options_store_value(const pt_option_t *row, const char *value,
+                                       const char *origin, void *field)
 {
-    char what[80];
+    char what[160];
 
-    if (strcmp(value, row->none) == 0) {
-        *field = 0;
+    if (row->syntax->read(value, field, what, sizeof what))
         return PT_OK;
-    }
-    if (pt_time_read(value, field))
-        return PT_OK;
-    snprintf(what, sizeof what,
-             "not a time of more than 0, such as 01:30:00 or 90:00%s%s",
-             *row->none ? ", or " : "", row->none);
-    return options_bad_value(row, value, origin, what);
-}
-
-static pt_status_t options_store_order(const pt_option_t *row, const char *value,
-                                       const char *origin, pt_axis_t *field)
-{
-    char what[128];
-
-    if (pt_order_read(value, field))
-        return PT_OK;
-    snprintf(what, sizeof what,
-             "must name tensor, context, pipeline and data once each, innermost first, "
-             "such as %s",
-             row->default_text);
     return options_bad_value(row, value, origin, what);
 }
 
@@ -363,8 +337,7 @@ pt_status_t pt_option_store(pt_config_t *config, const pt_option_t *row,
     case PT_TYPE_REAL: PT_TRY(options_store_real(row, value, origin, field)); break;
     case PT_TYPE_BOOL: PT_TRY(options_store_bool(row, value, origin, field)); break;
     case PT_TYPE_CHOICE: PT_TRY(options_store_choice(row, value, origin, field)); break;
-    case PT_TYPE_TIME: PT_TRY(options_store_time(row, value, origin, field)); break;
-    case PT_TYPE_ORDER: PT_TRY(options_store_order(row, value, origin, field)); break;
+    case PT_TYPE_VALUE: PT_TRY(options_store_value(row, value, origin, field)); break;
     case PT_TYPE_TEXT: PT_TRY(options_store_text(row, value, origin, field)); break;
     }
     config->source[pt_option_id(row)] = PT_SOURCE_GIVEN;
@@ -438,16 +411,7 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
         if (!pt_choice_word(row->choices, *(const int *)field, buffer, size))
             snprintf(buffer, size, "?");
         break;
-    case PT_TYPE_TIME: {
-        int64_t sec = *(const int64_t *)field;
-
-        if (sec == 0)
-            snprintf(buffer, size, "%s", row->none);
-        else
-            pt_time_text(sec, buffer, size);
-        break;
-    }
-    case PT_TYPE_ORDER: pt_order_text(field, buffer, size); break;
+    case PT_TYPE_VALUE: row->syntax->write(field, buffer, size); break;
     case PT_TYPE_TEXT: return pt_quote(field, buffer, size);
     }
     return buffer;

@@ -136,17 +136,15 @@ typedef struct pt_json_text {
 pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config_t *out,
                                pt_json_text_t *json);
 
-/* ---- order.c ---- */
-/* Reads the names of all axes of a layout, each once, separated by commas. False:
- * anything else. */
-bool pt_order_read(const char *text, pt_axis_t order[PT_CONFIG_AXES]);
-void pt_order_text(const pt_axis_t order[PT_CONFIG_AXES], char *buffer, size_t size);
-
-/* ---- time.c ---- */
-/* Reads [HH:]MM:SS, more than 0. False: anything else. */
-bool pt_time_read(const char *text, int64_t *sec);
-/* Writes [HH:]MM:SS, with hours from one hour on. */
-void pt_time_text(int64_t sec, char *buffer, size_t size);
+/* ---- syntax.c: values with a syntax of their own ---- */
+typedef struct pt_syntax {
+    /* Reads `text` into `field`. False: not such a value; `what` says why, and `field` is
+     * unchanged. */
+    bool (*read)(const char *text, void *field, char *what, size_t size);
+    /* Writes a text that reads as the same value. */
+    void (*write)(const void *field, char *buffer, size_t size);
+} pt_syntax_t;
+extern const pt_syntax_t pt_syntax_time, pt_syntax_timeout, pt_syntax_order;
 
 /* ---- fill.c, preset.c, hf.c ---- */
 /* Whether nothing of the model is left to a preset or config.json. */

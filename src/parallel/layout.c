@@ -40,6 +40,6 @@ pt_status_t pt_layout_from_config(const pt_config_t *config, int ranks,
     out->size[PT_AXIS_DATA] = (int)config->parallel.data;
     out->size[PT_AXIS_EXPERT] = (int)config->parallel.expert;
     out->size[PT_AXIS_EXPERT_TENSOR] = (int)config->parallel.expert_tensor;
-    memcpy(out->order, config->parallel.order, sizeof out->order);
+    memcpy(out->order, config->parallel.order.axis, sizeof out->order);
     return pt_mesh_shape_complete(out, ranks);
 }

@@ -36,8 +36,7 @@ typedef enum pt_option_id {
 #define PT_REAL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_BOOL(section, key, ...)   PT_OPTION_##section##_##key,
 #define PT_CHOICE(section, key, ...) PT_OPTION_##section##_##key,
-#define PT_TIME(section, key, ...)   PT_OPTION_##section##_##key,
-#define PT_ORDER(section, key, ...)  PT_OPTION_##section##_##key,
+#define PT_VALUE(section, key, ...)  PT_OPTION_##section##_##key,
 #define PT_TEXT(section, key, ...)   PT_OPTION_##section##_##key,
 #include "penta/config/options.def"
 #undef PT_SECTION
@@ -46,8 +45,7 @@ typedef enum pt_option_id {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
-#undef PT_TIME
-#undef PT_ORDER
+#undef PT_VALUE
 #undef PT_TEXT
     PT_OPTION_COUNT
 } pt_option_id_t;
@@ -59,19 +57,25 @@ typedef enum pt_source {
     PT_SOURCE_GIVEN    /* a preset, file, variable or argument */
 } pt_source_t;
 
-/* config->SECTION.KEY. A choice is an index into its list; a time is in seconds. */
+/* Values with a syntax of their own. */
+typedef int64_t pt_value_time_t;    /* seconds; 0: none, spelt "" */
+typedef int64_t pt_value_timeout_t; /* seconds; 0: none, spelt "0" */
+typedef struct pt_value_order {
+    pt_axis_t axis[PT_CONFIG_AXES]; /* each once, innermost first */
+} pt_value_order_t;
+
+/* config->SECTION.KEY. A choice is an index into its list. */
 typedef struct pt_config {
 #define PT_SECTION(section, help) struct {
 #define PT_SECTION_END(section)                                                        \
     }                                                                                  \
     section;
-#define PT_INT(section, key, ...)    int64_t key;
-#define PT_REAL(section, key, ...)   double key;
-#define PT_BOOL(section, key, ...)   bool key;
-#define PT_CHOICE(section, key, ...) int key;
-#define PT_TIME(section, key, ...)   int64_t key;
-#define PT_ORDER(section, key, ...)  pt_axis_t key[PT_CONFIG_AXES];
-#define PT_TEXT(section, key, ...)   char key[PT_CONFIG_TEXT];
+#define PT_INT(section, key, ...)         int64_t key;
+#define PT_REAL(section, key, ...)        double key;
+#define PT_BOOL(section, key, ...)        bool key;
+#define PT_CHOICE(section, key, ...)      int key;
+#define PT_VALUE(section, key, kind, ...) pt_value_##kind##_t key;
+#define PT_TEXT(section, key, ...)        char key[PT_CONFIG_TEXT];
 #include "penta/config/options.def"
 #undef PT_SECTION
 #undef PT_SECTION_END
@@ -79,8 +83,7 @@ typedef struct pt_config {
 #undef PT_REAL
 #undef PT_BOOL
 #undef PT_CHOICE
-#undef PT_TIME
-#undef PT_ORDER
+#undef PT_VALUE
 #undef PT_TEXT
     char origin[PT_OPTION_COUNT][PT_CONFIG_ORIGIN];
     pt_source_t source[PT_OPTION_COUNT];
@@ -116,8 +119,7 @@ typedef enum pt_option_type {
     PT_TYPE_REAL,
     PT_TYPE_BOOL,
     PT_TYPE_CHOICE,
-    PT_TYPE_TIME,
-    PT_TYPE_ORDER,
+    PT_TYPE_VALUE,
     PT_TYPE_TEXT
 } pt_option_type_t;
 typedef enum pt_effect {
@@ -133,9 +135,9 @@ typedef struct pt_option {
     const char *section, *key;
     pt_option_type_t type;
     const char *default_text;
-    const char *unit;    /* "": none; TIME, ORDER, TEXT: the syntax */
-    const char *choices; /* "a|b"; NULL: no CHOICE */
-    const char *none;    /* TIME: the spelling of 0 */
+    const char *unit;               /* "": none; VALUE, TEXT: the syntax */
+    const char *choices;            /* "a|b"; NULL: no CHOICE */
+    const struct pt_syntax *syntax; /* NULL: no VALUE */
     int64_t int_min, int_max;
     double real_min, real_max;
     pt_effect_t effect;

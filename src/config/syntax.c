@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values with a syntax of their own: each kind is read and written here, and nowhere else. */
+#include "src/config/private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- times: [HH:]MM:SS, the format of Slurm ---- */
+
+/* Exactly [HH:]MM:SS, and more than 0. */
+static bool syntax_read_clock(const char *text, int64_t *sec)
+{
+    int64_t part[3], all;
+    int parts = 0;
+
+    for (;;) {
+        size_t digits = strspn(text, "0123456789");
+        char number[8];
+
+        if (digits == 0 || digits >= sizeof number || parts == 3)
+            return false;
+        snprintf(number, sizeof number, "%.*s", (int)digits, text);
+        if (!pt_text_int(number, &part[parts++]))
+            return false;
+        text += digits;
+        if (!*text)
+            break;
+        if (*text++ != ':')
+            return false;
+    }
+    if (parts < 2 || part[parts - 1] > 59 || (parts == 3 && part[1] > 59))
+        return false;
+    all = part[parts - 1] + 60 * part[parts - 2] + (parts == 3 ? 3600 * part[0] : 0);
+    if (all > 0)
+        *sec = all;
+    return all > 0;
+}
+
+static bool syntax_read_seconds(const char *text, const char *none, int64_t *sec,
+                                char *what, size_t size)
+{
+    if (strcmp(text, none) == 0) {
+        *sec = 0;
+        return true;
+    }
+    if (syntax_read_clock(text, sec))
+        return true;
+    snprintf(what, size, "not a time of more than 0, such as 01:30:00 or 90:00%s%s",
+             *none ? ", or " : "", none);
+    return false;
+}
+
+static void syntax_write_seconds(int64_t sec, const char *none, char *buffer,
+                                 size_t size)
+{
+    int minutes = (int)(sec / 60 % 60), seconds = (int)(sec % 60);
+
+    if (sec == 0)
+        snprintf(buffer, size, "%s", none);
+    else if (sec < 3600)
+        snprintf(buffer, size, "%02d:%02d", minutes, seconds);
+    else
+        snprintf(buffer, size, "%02lld:%02d:%02d", (long long)(sec / 3600), minutes,
+                 seconds);
+}
+
+static bool syntax_read_time(const char *text, void *field, char *what, size_t size)
+{
+    return syntax_read_seconds(text, "", field, what, size);
+}
+
+static void syntax_write_time(const void *field, char *buffer, size_t size)
+{
+    syntax_write_seconds(*(const int64_t *)field, "", buffer, size);
+}
+
+const pt_syntax_t pt_syntax_time = {syntax_read_time, syntax_write_time};
+
+static bool syntax_read_timeout(const char *text, void *field, char *what, size_t size)
+{
+    return syntax_read_seconds(text, "0", field, what, size);
+}
+
+static void syntax_write_timeout(const void *field, char *buffer, size_t size)
+{
+    syntax_write_seconds(*(const int64_t *)field, "0", buffer, size);
+}
+
+const pt_syntax_t pt_syntax_timeout = {syntax_read_timeout, syntax_write_timeout};
+
+/* ---- the order of the axes: tensor,context,pipeline,data ---- */
+
+static bool syntax_find_axis(const char *name, size_t length, pt_axis_t *out)
+{
+    for (*out = PT_AXIS_TENSOR; *out <= PT_AXIS_DATA; *out = (pt_axis_t)(*out + 1))
+        if (strlen(pt_axis_name(*out)) == length &&
+            strncmp(name, pt_axis_name(*out), length) == 0)
+            return true;
+    return false;
+}
+
+static bool syntax_read_axes(const char *text, pt_value_order_t *order)
+{
+    unsigned seen = 0;
+
+    for (int i = 0; i < PT_CONFIG_AXES; i++) {
+        size_t length = strcspn(text, ",");
+        pt_axis_t *axis = &order->axis[i];
+
+        if (!syntax_find_axis(text, length, axis) || (seen >> *axis & 1))
+            return false;
+        seen |= 1u << *axis;
+        text += length;
+        if (*text != (i + 1 < PT_CONFIG_AXES ? ',' : '\0'))
+            return false;
+        text++;
+    }
+    return true;
+}
+
+static bool syntax_read_order(const char *text, void *field, char *what, size_t size)
+{
+    pt_value_order_t order;
+
+    if (syntax_read_axes(text, &order)) {
+        *(pt_value_order_t *)field = order;
+        return true;
+    }
+    snprintf(what, size,
+             "must name tensor, context, pipeline and data once each, innermost first, "
+             "such as tensor,context,pipeline,data");
+    return false;
+}
+
+static void syntax_write_order(const void *field, char *buffer, size_t size)
+{
+    const pt_value_order_t *order = field;
+    pt_text_t text = pt_text_init(buffer, size);
+
+    for (int i = 0; i < PT_CONFIG_AXES; i++)
+        pt_text_add(&text, "%s%s", i ? "," : "", pt_axis_name(order->axis[i]));
+}
+
+const pt_syntax_t pt_syntax_order = {syntax_read_order, syntax_write_order};
