@@ -210,7 +210,6 @@ static void check_enums(void)
 static void check_derived(void)
 {
     double train, validation;
-    int every;
 
     pt_config_defaults(&a);
     pt_config_set(&a, "model.hidden", "64", "test");
@@ -226,13 +225,6 @@ static void check_derived(void)
     pt_config_set(&a, "data.split", "0.9,0.05", "test");
     pt_config_split(&a, &train, &validation);
     tap_ok(train == 0.9 && validation == 0.05, "0.9,0.05 is read");
-    pt_config_set(&a, "parallel.recompute", "every:4", "test");
-    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == 4, "every:4");
-    pt_config_set(&a, "parallel.recompute", "selective", "test");
-    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == -1, "selective");
-    pt_config_set(&a, "parallel.recompute", "full", "test");
-    tap_ok(pt_config_recompute(&a, &every) == PT_OK && every == 1,
-           "full keeps no layer");
     pt_config_defaults(&a);
     pt_config_set(&a, "train.steps", "5", "test");
     pt_config_set(&a, "train.lr", "1e-5", "test");

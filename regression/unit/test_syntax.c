@@ -43,6 +43,14 @@ static void check_spellings(void)
         {PT_OPTION_parallel_order, "data,tensor,pipeline", NULL},
         {PT_OPTION_parallel_order, "data,tensor,pipeline,expert", NULL},
         {PT_OPTION_parallel_order, "data,data,pipeline,context", NULL},
+        {PT_OPTION_parallel_recompute, "none", "none"},
+        {PT_OPTION_parallel_recompute, "selective", "selective"},
+        {PT_OPTION_parallel_recompute, "full", "full"},
+        {PT_OPTION_parallel_recompute, "every:1", "full"},
+        {PT_OPTION_parallel_recompute, "every:4", "every:4"},
+        {PT_OPTION_parallel_recompute, "every:0", NULL},
+        {PT_OPTION_parallel_recompute, "every:", NULL},
+        {PT_OPTION_parallel_recompute, "every:-1", NULL},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -80,6 +88,13 @@ static void check_values(void)
                a.parallel.order.axis[1] == PT_AXIS_CONTEXT &&
                a.parallel.order.axis[3] == PT_AXIS_PIPELINE,
            "an order is axes");
+    tap_ok(a.parallel.recompute == 0, "no recompute");
+    set(&a, PT_OPTION_parallel_recompute, "selective");
+    tap_ok(a.parallel.recompute == -1, "selective");
+    set(&a, PT_OPTION_parallel_recompute, "full");
+    tap_ok(a.parallel.recompute == 1, "full keeps no layer");
+    set(&a, PT_OPTION_parallel_recompute, "every:4");
+    tap_ok(a.parallel.recompute == 4, "every:4");
 }
 
 int main(void)

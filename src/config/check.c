@@ -31,33 +31,6 @@ const char *pt_cite(const pt_config_t *config, pt_option_id_t id, char *buffer,
 
 /* ---- Texts ---- */
 
-pt_status_t pt_config_recompute(const pt_config_t *config, int *every)
-{
-    const char *text = config->parallel.recompute;
-    char cited[2][PT_CITED], nearest[32];
-    int64_t k;
-
-    *every = 0;
-    if (strcmp(text, "none") == 0)
-        return PT_OK;
-    if (strcmp(text, "selective") == 0 || strcmp(text, "full") == 0) {
-        *every = text[0] == 's' ? -1 : 1;
-        return PT_OK;
-    }
-    if (strncmp(text, "every:", 6) == 0 && pt_text_int(text + 6, &k)) {
-        if (k < 1 || k > config->model.layers)
-            return FAIL("%s: K must be 1 to the number of layers, %s",
-                        CITE(0, parallel, recompute), CITE(1, model, layers));
-        *every = (int)k;
-        return PT_OK;
-    }
-    if (pt_nearest_word("none|selective|full|every:K", text, nearest, sizeof nearest))
-        return FAIL("%s: none, selective, full or every:K; maybe: %s?",
-                    CITE(0, parallel, recompute), nearest);
-    return FAIL("%s: none, selective, full or every:K with a number K",
-                CITE(0, parallel, recompute));
-}
-
 static bool check_read_split(const char *text, double share[2])
 {
     const char *comma = strchr(text, ','), *second;
@@ -181,8 +154,7 @@ static pt_status_t check_parallel(const pt_config_t *config)
     static const pt_option_id_t axes[] = {ID(parallel, tensor), ID(parallel, context),
                                           ID(parallel, pipeline), ID(parallel, expert),
                                           ID(parallel, expert_tensor)};
-    char cited[1][PT_CITED];
-    int every;
+    char cited[2][PT_CITED];
 
     for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
         const pt_option_t *row = pt_option(axes[i]);
@@ -195,7 +167,10 @@ static pt_status_t check_parallel(const pt_config_t *config)
     }
     if (config->run.device == PT_DEVICE_CUDA)
         return FAIL("%s: this version computes on cpu", CITE(0, run, device));
-    return pt_config_recompute(config, &every);
+    if (config->parallel.recompute > config->model.layers)
+        return FAIL("%s: K must be 1 to the number of layers, %s",
+                    CITE(0, parallel, recompute), CITE(1, model, layers));
+    return PT_OK;
 }
 
 /* ---- Training ---- */

@@ -144,7 +144,8 @@ typedef struct pt_syntax {
     /* Writes a text that reads as the same value. */
     void (*write)(const void *field, char *buffer, size_t size);
 } pt_syntax_t;
-extern const pt_syntax_t pt_syntax_time, pt_syntax_timeout, pt_syntax_order;
+extern const pt_syntax_t pt_syntax_time, pt_syntax_timeout, pt_syntax_order,
+    pt_syntax_recompute;
 
 /* ---- fill.c, preset.c, hf.c ---- */
 /* Whether nothing of the model is left to a preset or config.json. */

@@ -142,3 +142,45 @@ static void syntax_write_order(const void *field, char *buffer, size_t size)
 }
 
 const pt_syntax_t pt_syntax_order = {syntax_read_order, syntax_write_order};
+
+/* ---- recompute: none|selective|full|every:K ---- */
+
+static bool syntax_read_recompute(const char *text, void *field, char *what, size_t size)
+{
+    static const struct {
+        const char *word;
+        int64_t value;
+    } words[] = {{"none", 0}, {"selective", -1}, {"full", 1}};
+    char nearest[32];
+    int64_t k;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(text, words[i].word) == 0) {
+            *(int64_t *)field = words[i].value;
+            return true;
+        }
+    if (strncmp(text, "every:", 6) == 0 && pt_text_int(text + 6, &k)) {
+        if (k >= 1)
+            *(int64_t *)field = k;
+        else
+            snprintf(what, size, "K must be 1 to the number of layers");
+        return k >= 1;
+    }
+    if (pt_nearest_word("none|selective|full|every:K", text, nearest, sizeof nearest))
+        snprintf(what, size, "not a choice, maybe: %s?", nearest);
+    else
+        snprintf(what, size, "not a choice");
+    return false;
+}
+
+static void syntax_write_recompute(const void *field, char *buffer, size_t size)
+{
+    int64_t k = *(const int64_t *)field;
+
+    if (k > 1)
+        snprintf(buffer, size, "every:%lld", (long long)k);
+    else
+        snprintf(buffer, size, "%s", k == 1 ? "full" : k == 0 ? "none" : "selective");
+}
+
+const pt_syntax_t pt_syntax_recompute = {syntax_read_recompute, syntax_write_recompute};

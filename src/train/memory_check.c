@@ -39,9 +39,7 @@ static const char *memory_advise(const pt_trainer_t *t, const need_t *n,
         left > 0 && n->micro > 0
             ? (int64_t)((double)micro_batch * (double)left / (double)n->micro)
             : 0;
-    int every = 0;
     pt_text_t text = pt_text_init(buffer, size);
-    (void)pt_config_recompute(t->config, &every);
     if (model >= share->bytes)
         pt_text_add(&text, "the model state alone does not fit: take a smaller model%s",
                     pt_engine_ranks_on_host(t->session.engine) > 1
@@ -58,7 +56,10 @@ static const char *memory_advise(const pt_trainer_t *t, const need_t *n,
             pt_text_add(&text, "about train.micro_batch=%lld would", (long long)fitting);
         else
             pt_text_add(&text, "shorten train.sequence");
-        pt_text_add(&text, "%s", every == 1 ? "" : ", or try parallel.recompute=full");
+        pt_text_add(&text, "%s",
+                    t->config->parallel.recompute == 1
+                        ? ""
+                        : ", or try parallel.recompute=full");
     }
     pt_text_add(&text, ", or %s", share->remedy);
     return buffer;

@@ -163,12 +163,12 @@ static pt_status_t trainer_make_session(pt_trainer_t *t, const pt_arch_t *arch)
         .model = {.micro_batch = c->train.micro_batch,
                   .sequence = c->train.sequence,
                   .seed = (uint64_t)c->train.seed,
+                  .recompute_every = (int)c->parallel.recompute,
                   .where = &t->where},
         .optimizer = c,
         .own = trainer_layout,
         .self = t,
     };
-    PT_TRY(pt_config_recompute(c, &options.model.recompute_every));
     t->state.session = &t->session;
     return pt_session_create(&t->machine, &options, &t->session);
 }

@@ -60,6 +60,8 @@ typedef enum pt_source {
 /* Values with a syntax of their own. */
 typedef int64_t pt_value_time_t;    /* seconds; 0: none, spelt "" */
 typedef int64_t pt_value_timeout_t; /* seconds; 0: none, spelt "0" */
+/* 0: none; -1: selective; K >= 1: one layer in K is kept, so that 1 is full. */
+typedef int64_t pt_value_recompute_t;
 typedef struct pt_value_order {
     pt_axis_t axis[PT_CONFIG_AXES]; /* each once, innermost first */
 } pt_value_order_t;
@@ -242,9 +244,6 @@ pt_status_t pt_config_check_model(const pt_config_t *config, const char *archive
 /* checkpoint.resume. */
 typedef enum pt_start { PT_START_NEWEST, PT_START_AFRESH, PT_START_FILE } pt_start_t;
 pt_start_t pt_config_start(const pt_config_t *config);
-/* parallel.recompute. every: [out] 0 none; -1 selective; K >= 1 keeps one layer in K.
- * Fails: CONFIG. */
-pt_status_t pt_config_recompute(const pt_config_t *config, int *every);
 /* train.loss_scale. out: [out] a power of two; 0: dynamic. Fails: CONFIG. */
 enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
