@@ -36,9 +36,13 @@ AC_DEFUN([PT_COMPILER_FLAGS], [
   AS_IF([test "x$enable_werror" = xyes], [PT_CFLAGS="$PT_CFLAGS -Werror"])
   AS_IF([test "x$enable_sanitize" != xno], [
     pt_flag="-fsanitize=$enable_sanitize -fno-omit-frame-pointer -fno-sanitize-recover=all"
+    AS_CASE([,$enable_sanitize,], [*,fuzzer-no-link,*],
+      [pt_flag="$pt_flag -fsanitize-coverage-ignorelist=$ac_abs_confdir/regression/fuzz/uncovered"])
     PT_CHECK_CFLAG([$pt_flag],
       [PT_CFLAGS="$PT_CFLAGS $pt_flag"; PT_LDFLAGS="-fsanitize=$enable_sanitize"],
       [AC_MSG_ERROR([$CC does not accept -fsanitize=$enable_sanitize])])
+    # clang tells of each loop that its checks keep from being vectorised.
+    PT_CHECK_CFLAG([-Wno-pass-failed], [PT_CFLAGS="$PT_CFLAGS -Wno-pass-failed"])
   ])
   AC_MSG_CHECKING([whether the linker accepts --as-needed])
   pt_save_LDFLAGS=$LDFLAGS

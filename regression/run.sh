@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: regression/run.sh [--fast | --long] [-k PATTERN]
-# Sets up the machine, builds with gcc in build/, with clang in build-clang/, with sanitizers in
-# build-asan/ and with Open MPI in build-openmpi/ (warnings are errors), runs every test with gcc and some
-# with the others. The others run beside gcc's tests: many tests wait more than they compute. Tests of speed
-# come last, alone. Its last line is "N passed, N failed"; it exits 1 if any failed.
+# Sets up the machine; builds with gcc in build/, with clang and Open MPI in build-clang/ and with sanitizers
+# in build-asan/ (warnings are errors); runs every test with gcc and some with the others. The others run
+# beside gcc's tests: many tests wait more than they compute. Tests of speed come last, alone. Its last line is
+# "N passed, N failed"; it exits 1 if any failed.
 #   --fast        only tests of level check, only gcc
 #   --long        also tests of level long
 #   -k PATTERN    only tests whose name matches this extended regular expression; only gcc
@@ -31,6 +31,7 @@ lane=gcc others='' # the lane whose files are $log/LANE.*; the process group of 
 trap 'rm -rf "$log"' EXIT
 trap '[ -z "$others" ] || kill -- "-$others" 2>/dev/null; exit 1' INT TERM HUP
 : >"$log/results"
+sanitize=address,undefined
 jobs_count=$(nproc 2>/dev/null || echo 2)
 
 result() { # PASSED FAILED SKIPPED SECONDS NAME OUTCOME: counts it and says so, with $log/$lane.out if it failed
@@ -95,24 +96,25 @@ run_all() { # FOLDER [-v] PATTERN: the tests whose names match, or do not
 }
 
 run_others() {
-    lane=clang
-    if ! command -v clang >/dev/null; then
-        result 0 0 1 0 "build (clang)" "skipped: no clang"
-    elif step "build (clang)" build build-clang CC=clang; then
-        run_all build-clang '^regression/unit/'
+    local cc=clang mpicc='' which='^regression/unit/'
+    command -v clang >/dev/null || cc=gcc
+    lane=$cc
+    if command -v mpicc.openmpi >/dev/null; then
+        mpicc=MPICC=mpicc.openmpi which="$which|$openmpi_tests" lane=$cc,openmpi
+    fi
+    if [ "$lane" = gcc ]; then
+        result 0 0 1 0 "another compiler, another MPI" "skipped: no clang, no mpicc.openmpi"
+    elif step "build ($lane)" build build-clang "CC=$cc" ${mpicc:+"$mpicc"}; then
+        run_all build-clang "$which"
     fi
     lane=asan
-    if step "build (sanitizers)" build build-asan CC=gcc --enable-sanitize; then
+    if [ $cc = clang ]; then sanitize=$sanitize,fuzzer-no-link; fi
+    if step "build ($lane)" build build-asan "CC=$cc" "--enable-sanitize=$sanitize"; then
         export PENTA_TEST_TIMEOUT_SCALE=$((scale * 3))
         run_all build-asan '^regression/(unit|golden)/'
         PENTA_TEST_BACKENDS=cpu run_all build-asan '^regression/ops/' # shadow has guards of its own
         export PENTA_TEST_TIMEOUT_SCALE=$scale
-    fi
-    lane=openmpi
-    if ! command -v mpicc.openmpi >/dev/null; then
-        result 0 0 1 0 "build (Open MPI)" "skipped: no mpicc.openmpi"
-    elif step "build (Open MPI)" build build-openmpi CC=gcc MPICC=mpicc.openmpi; then
-        run_all build-openmpi "$openmpi_tests"
+        run_all build-asan '^regression/fuzz/'
     fi
 }
 
@@ -145,7 +147,8 @@ if [ $with_others = 1 ]; then
     set +m
 fi
 if step "build (gcc)" build build CC=gcc; then
-    run_all build -v '^regression/perf/'
+    # The fuzzers need the sanitizers' build, or one of their own.
+    run_all build -v "^regression/(perf${others:+|fuzz})/"
     [ -z "$others" ] || wait "$others"
     run_all build '^regression/perf/'
 fi

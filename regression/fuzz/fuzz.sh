@@ -2,10 +2,10 @@
 # usage: regression/fuzz/fuzz.sh [NAME [SECONDS]]
 #        PENTA_TEST_LEVEL=long regression/fuzz/fuzz.sh [NAME]
 #
-# Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang in a folder of
-# their own, replays the inputs kept in found/NAME, then makes new ones, as many parsers at a time as
-# there are cores: as a test 100,000 for each, up to a minute, always the same; a million others at
-# level long; by hand for SECONDS (60), of NAME or of all.
+# Fuzzes the parsers of files: regression/fuzz/fuzz_NAME.c. Builds them with clang, in the build folder
+# if that is instrumented for it, else in build-fuzz below it; replays the inputs kept in found/NAME,
+# then makes new ones, as many parsers at a time as there are cores: as a test 100,000 for each,
+# always the same; a million others at level long; by hand for SECONDS (60), of NAME or of all.
 # What it finds stays in the build folder, as does what it learns about the code; a finding is mended
 # and copied to found/NAME.
 # SPDX-License-Identifier: Apache-2.0
@@ -13,34 +13,31 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 . "$top/regression/tap.sh"
 here=$top/regression/fuzz
 names=${1-$(sed -n 's|^PT_FUZZERS += regression/fuzz/fuzz_||p' "$top/regression/Makefile.am")}
-build=${PENTA_BUILDDIR-$top}/build-fuzz
+sanitize=address,undefined,fuzzer-no-link
+build=${PENTA_BUILDDIR-$top}
+grep -qse "--enable-sanitize=$sanitize" "$build/config.status" || build=$build/build-fuzz
+cores=$(env -u OMP_NUM_THREADS nproc) # nproc says no more than OMP_NUM_THREADS
 case ${PENTA_TEST_LEVEL-hand} in
 hand) limit=("-max_total_time=${2-60}") ;;
 long) limit=(-runs=1000000) ;;
 *) limit=(-seed=1 -runs=100000) ;;
 esac
 
-sanitize=address,undefined
 command -v clang >/dev/null || tap_skip_all "no clang"
 mkdir -p "$build" || exit 1
 echo 'int LLVMFuzzerTestOneInput(const char *d, long n) { return n < 0 ? *d : 0; }' |
-    clang -fsanitize=fuzzer,$sanitize -x c - -o "$build/probe" 2>/dev/null ||
+    clang -fsanitize=fuzzer -x c - -o "$build/probe" 2>/dev/null ||
     tap_skip_all "clang lacks its libFuzzer (package libclang-rt-14-dev)"
 
 make_fuzzers() (
     cd "$build" || exit 1
-    exec 9>lock && flock 9 # two calls by hand share the folder
+    exec 9>fuzz.lock && flock 9 # two calls by hand share the folder
     if [ ! -e Makefile ] || [ "$top/configure" -nt config.status ]; then
         [ -x "$top/configure" ] || (cd "$top" && ./bootstrap) || exit 1
-        # Every misspelt key is compared with all others: left out of the coverage, else most time
-        # would go there.
-        printf 'fun:pt_text_distance\nfun:distance_of\nfun:least\n' >uncovered
-        "$top/configure" CC=clang \
-            CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,$sanitize -fno-sanitize-recover=all -fsanitize-coverage-ignorelist=$build/uncovered" ||
-            exit 1
+        "$top/configure" CC=clang --enable-sanitize=$sanitize || exit 1
     fi
-    make Makefile || exit 1 # configures again if it must, which fails with the flags below
-    make -j"$(nproc)" LDFLAGS=-fsanitize=fuzzer,$sanitize fuzzers
+    make Makefile || exit 1 # configures again if it must, which fails with the flag below
+    make -j"$cores" LDFLAGS=-fsanitize=fuzzer fuzzers
 )
 
 # The words of the languages, from the sources that know them.
@@ -129,8 +126,12 @@ make_fuzzers >"$scratch/make.log" 2>&1 || {
     tap_result 1 "the fuzzers are built"
     tap_done
 }
+mapfile -t uncovered < <(sed -n 's/^fun://p' "$here/uncovered")
+for name in "${uncovered[@]}"; do
+    grep -rqE "^[^ ].*[ *]$name\\(" "$top/src" || tap_result 1 "$name, named in uncovered, exists"
+done
 for name in $names; do
-    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do sleep 0.2; done
+    while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do sleep 0.2; done
     both "$name" &
 done
 wait
