@@ -36,11 +36,11 @@ says "stopped by a signal" stopped "submit it again"
 tap_ok "the message" status run
 tap_ok "... is there" grep -q '^message *stopped by SIGTERM' out
 put 75 STOPPED '"stop_file"' "$now" "x"
-says "stop file" stopped "somebody wanted"
+says "stop file" stopped "the user stopped it"
 put 0 OK null "$now" ""
 says "finished" finished "train.steps"
 put 4 IO null "$now" 'evil \u001b[31m'
-says "failed" failed "mend"
+says "failed" failed "fix what it names"
 status run
 tap_ok "no control bytes" test -z "$(tr -d '[:print:]\n\t' <out)"
 rm run/status.json

@@ -94,10 +94,10 @@ done:
 const pt_command_t pt_command_plan = {
     .name = "plan",
     .arguments = "[CONF] [section.key=value ...] [--json]",
-    .summary = "Says what a rank of a run needs: memory by class, messages, work",
-    .details = "Takes one step of the run without data, memory or other ranks, and "
-               "prints what it counted; a\n"
-               "real run's figures are equal. Runs anywhere, for any number of ranks: "
+    .summary = "Prints what a run needs per rank: memory by class, messages, work",
+    .details = "Runs one step without data, memory or other ranks, and prints what it "
+               "counts; a real run has\n"
+               "the same numbers. Works anywhere, for any number of ranks: "
                "parallel.ranks=1024.",
     .sections = "model,parallel,train",
     .run = plan_run,

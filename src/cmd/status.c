@@ -132,12 +132,13 @@ static void status_judge(state_t *state)
         pt_stop_reason_of(json_object_get(state->status, "reason"));
     int64_t code = status_number_of(state, "code");
     state->word = "failed";
-    state->advice = "read the message, mend what it names, and start it again";
+    state->advice = "read the message, fix what it names, and start the run again";
     if (!state->status) {
         state->word = state->lock[0] ? "starting" : "unknown";
-        state->advice = state->lock[0]
-                            ? "ask again; if nothing comes of it, it was killed"
-                            : "start it: it goes on from the newest checkpoint";
+        state->advice =
+            state->lock[0]
+                ? "ask again later; if nothing has changed by then, the run was killed"
+                : "start it: it continues from the newest checkpoint";
     } else if (code == -1 && state->heard_sec >= 0 && state->heard_sec <= STALE_SEC) {
         state->is_running = true;
         state->word = "running";
@@ -145,17 +146,17 @@ static void status_judge(state_t *state)
             "nothing; a file named stop in the directory makes it save and stop";
     } else if (code == -1) {
         state->word = "silent";
-        state->advice =
-            "it was killed, hangs, or does something that takes long: look for its "
-            "processes (hosts.txt); once they are gone start it again";
+        state->advice = "it was killed, hangs, or is in a long operation: look for its "
+                        "processes (hosts.txt), and start it again once they are gone";
     } else if (code == 0) {
         state->word = "finished";
         state->advice = "nothing; raise train.steps to train further";
     } else if (code == pt_status_exit_code(PT_STOPPED)) {
         state->word = "stopped";
-        state->advice = pt_stop_reason_is_wanted(reason)
-                            ? "somebody wanted it to end here; start it again to go on"
-                            : "submit it again: it goes on from the newest checkpoint";
+        state->advice =
+            pt_stop_reason_is_wanted(reason)
+                ? "the user stopped it; start it again to continue"
+                : "submit it again: it continues from the newest checkpoint";
     }
 }
 
@@ -280,13 +281,14 @@ static pt_status_t status_run(int argc, char **argv, pt_transport_t *transport)
 const pt_command_t pt_command_status = {
     .name = "status",
     .arguments = "DIR [--json]",
-    .summary = "Says how far a run is, how it ended, and what to do next",
-    .details = "DIR is the run.dir of a run, at work or not. The state is starting, "
-               "running, silent (not\n"
-               "heard of for two minutes: killed, or it hangs), stopped, finished, "
-               "failed or unknown.\n"
-               "Exit code 0 when it could be told, 2 when no run was there, 4 when a "
-               "file is damaged.",
+    .summary = "Reports the progress of a run, how it ended, and what to do next",
+    .details =
+        "DIR is the run.dir of a run, active or not. The state is starting, "
+        "running, silent (no\n"
+        "sign of life for two minutes: killed, or it hangs), stopped, finished, "
+        "failed or unknown.\n"
+        "Exit code 0 if the state is known, 2 if there is no run, 4 if a file is "
+        "damaged.",
     .sections = "",
     .parallel = false,
     .run = status_run,

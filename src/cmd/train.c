@@ -23,15 +23,16 @@ done:
 const pt_command_t pt_command_train = {
     .name = "train",
     .arguments = "[CONF] [section.key=value ...]",
-    .summary = "Trains a model, or goes on from the newest checkpoint of run.dir",
-    .details = "Run it on several ranks: mpiexec -n 4 penta train CONF. SIGTERM, "
-               "SIGINT, SIGUSR1, SIGUSR2,\n"
-               "SIGHUP, SIGXCPU, a file named 'stop' in run.dir and run.time_limit "
-               "make it save and stop\n"
-               "with exit code 75:\n"
-               "submit it again and it goes on, on any number of ranks. The outcome is "
-               "in status.json,\n"
-               "figures of each step in metrics.jsonl, of the run in summary.json.",
+    .summary = "Trains a model, or continues from the newest checkpoint of run.dir",
+    .details =
+        "Run it on several ranks: mpiexec -n 4 penta train CONF. SIGTERM, "
+        "SIGINT, SIGUSR1, SIGUSR2,\n"
+        "SIGHUP, SIGXCPU, a file named 'stop' in run.dir and run.time_limit "
+        "make it save and stop\n"
+        "with exit code 75; submit it again to continue, on any number of ranks. "
+        "The outcome is in\n"
+        "status.json, data of each step in metrics.jsonl, of the run in "
+        "summary.json.",
     .sections = "model,parallel,train,data,checkpoint,run,comm",
     .parallel = true,
     .run = train_run,

@@ -19,11 +19,11 @@ static const char head[] =
     ".SH COMMANDS\n";
 
 static const char *const commands[][2] = {
-    {"train", "trains; resumes by itself from the newest checkpoint of run.dir"},
-    {"plan", "says what a run will need, per rank: memory, traffic, operations"},
+    {"train", "trains a model, or continues from the newest checkpoint of run.dir"},
+    {"plan", "prints what a run needs per rank: memory, traffic, operations"},
     {"inspect", "shows, verifies or compares checkpoints"},
     {"sample", "continues texts with a trained model"},
-    {"status", "says how far a run is, how it ended, and what to do next"},
+    {"status", "reports the progress of a run, how it ended, and what to do next"},
 };
 
 static const char tail[] =
@@ -31,17 +31,16 @@ static const char tail[] =
     ".TP\n.I CONF\n"
     "An INI file: sections, key = value, comments with # or, after a value, with a "
     "blank and ;.\n"
-    "A line has at most 197 bytes; a longer value goes on in indented lines: the next "
+    "A line has at most 197 bytes; a longer value continues in indented lines: the "
+    "next "
     "elements of a\n"
     "list, or quoted parts of a text. A value in double quotes may hold \\e\" \\e\\e "
     "\\en \\et \\exHH.\n"
     "jobs/conf/template.ini has every option.\n"
-    "Whole numbers may be written 1e6 or 2^20, real ones in decimal with a point; yes, "
-    "true, on and 1 are "
-    "one.\n"
+    "Whole numbers may be written as 1e6 or 2^20, real numbers in decimal with a "
+    "point; yes, true, on and 1 mean the same.\n"
     ".br\nA path that begins with ~ or $HOME, here, in the environment or in an "
-    "argument, is one in the "
-    "home directory.\n"
+    "argument, is in the home directory.\n"
     "Other ~NAME and $NAME are refused; a file of that name is ./~NAME, or "
     "\"\\ex24NAME\" in quotes. In a "
     "list of files a\n"
@@ -49,16 +48,17 @@ static const char tail[] =
     ".TP\n.I run.dir/config.resolved.ini\n"
     "The values of the run and where each came from. It is itself a CONF.\n"
     ".TP\n.I run.dir/metrics.jsonl\n"
-    "One JSON object a step, and one a validation, which has no loss.\n"
+    "One JSON object per step, and one per validation, which has no loss.\n"
     ".TP\n.I run.dir/summary.json, run.dir/status.json\n"
     "How the run ended, for people and for batch scripts.\n"
     ".TP\n.I run.dir/checkpoints/step_NNNNNNNN.h5\n"
     "Checkpoints.\n"
     ".SH ENVIRONMENT\n"
     ".TP\n.B PENTA_\\fISECTION\\fB_\\fIKEY\n"
-    "Sets an option, as PENTA_TRAIN_STEPS=100; empty is as if unset. Precedence, from "
-    "weak to\n"
-    "strong: default, preset or config.json (model.* only), CONF, environment, command "
+    "Sets an option, as in PENTA_TRAIN_STEPS=100; an empty value counts as unset. "
+    "Precedence,\n"
+    "lowest first: default, preset or config.json (model.* only), CONF, environment, "
+    "command "
     "line.\n"
     ".TP\n.B PENTA_FAULT\n"
     "Injects a fault, for tests.\n"
@@ -100,7 +100,7 @@ static void man_add_option(pt_string_t *out, const pt_option_t *row)
     if (row->type == PT_TYPE_INT && *row->unit)
         pt_string_add(out, "(%s)\n", row->unit);
     if (row->resume == PT_RESUME_FIXED)
-        pt_string_add(out, ".br\nStays the same when a run is resumed.\n");
+        pt_string_add(out, ".br\nMust not change when a run is resumed.\n");
 }
 
 static void man_add_statuses(pt_string_t *out)

@@ -72,12 +72,10 @@ pt_status_t pt_config_template(char **out)
 
     PT_TRY(PT_NEW("defaults", 1, &defaults));
     pt_config_defaults(defaults);
-    pt_string_add(&text, "# Every option with its default; made from the option table. "
-                         "To set one, remove "
-                         "the # before it.\n"
-                         "# A comment after a value begins with ; (blank before it). "
-                         "Long values go on in "
-                         "indented lines.\n");
+    pt_string_add(&text, "# Every option with its default, generated from the option "
+                         "table. To set one, remove the # before it.\n"
+                         "# A comment after a value begins with a blank and ;. A long "
+                         "value continues in indented lines.\n");
     for (int i = 0; i < PT_OPTION_COUNT; i++) {
         const pt_option_t *row = pt_option((pt_option_id_t)i);
 
