@@ -18,41 +18,51 @@ static pt_status_t set(pt_config_t *config, pt_option_id_t id, const char *text)
     return pt_config_set(config, name, text, "test");
 }
 
+static const struct {
+    pt_option_id_t id;
+    const char *text, *again; /* NULL: refused */
+} cases[] = {
+    {PT_OPTION_run_time_limit, "1:02:03", "01:02:03"},
+    {PT_OPTION_run_time_limit, "90:30", "01:30:30"},
+    {PT_OPTION_run_time_limit, "9999999:59:59", "9999999:59:59"},
+    {PT_OPTION_run_time_limit, "", ""},
+    {PT_OPTION_run_time_limit, "0", NULL},
+    {PT_OPTION_run_time_limit, "00:00", NULL},
+    {PT_OPTION_run_time_limit, "1:60", NULL},
+    {PT_OPTION_checkpoint_every_time, "30:00", "30:00"},
+    {PT_OPTION_checkpoint_every_time, "", ""},
+    {PT_OPTION_run_hang_timeout, "0:02", "00:02"},
+    {PT_OPTION_run_hang_timeout, "0", "0"},
+    {PT_OPTION_run_hang_timeout, "", NULL},
+    {PT_OPTION_run_hang_timeout, "0:00", NULL},
+    {PT_OPTION_parallel_order, "data,tensor,pipeline,context",
+     "data,tensor,pipeline,context"},
+    {PT_OPTION_parallel_order, "data,tensor,pipeline", NULL},
+    {PT_OPTION_parallel_order, "data,tensor,pipeline,expert", NULL},
+    {PT_OPTION_parallel_order, "data,data,pipeline,context", NULL},
+    {PT_OPTION_parallel_recompute, "none", "none"},
+    {PT_OPTION_parallel_recompute, "selective", "selective"},
+    {PT_OPTION_parallel_recompute, "full", "full"},
+    {PT_OPTION_parallel_recompute, "every:1", "full"},
+    {PT_OPTION_parallel_recompute, "every:4", "every:4"},
+    {PT_OPTION_parallel_recompute, "every:0", NULL},
+    {PT_OPTION_parallel_recompute, "every:", NULL},
+    {PT_OPTION_parallel_recompute, "every:-1", NULL},
+    {PT_OPTION_train_loss_scale, "dynamic", "dynamic"},
+    {PT_OPTION_train_loss_scale, "1", "1"},
+    {PT_OPTION_train_loss_scale, "65536.0", "65536"},
+    {PT_OPTION_train_loss_scale, "1099511627776", "1099511627776"},
+    {PT_OPTION_train_loss_scale, "2199023255552", NULL},
+    {PT_OPTION_train_loss_scale, "0.5", NULL},
+    {PT_OPTION_train_loss_scale, "0", NULL},
+    {PT_OPTION_train_loss_scale, "-2", NULL},
+    {PT_OPTION_train_loss_scale, "3000", NULL},
+    {PT_OPTION_train_loss_scale, "", NULL},
+};
+
 /* What is written reads as the same value; what is refused changes nothing. */
 static void check_spellings(void)
 {
-    static const struct {
-        pt_option_id_t id;
-        const char *text, *again; /* NULL: refused */
-    } cases[] = {
-        {PT_OPTION_run_time_limit, "1:02:03", "01:02:03"},
-        {PT_OPTION_run_time_limit, "90:30", "01:30:30"},
-        {PT_OPTION_run_time_limit, "9999999:59:59", "9999999:59:59"},
-        {PT_OPTION_run_time_limit, "", ""},
-        {PT_OPTION_run_time_limit, "0", NULL},
-        {PT_OPTION_run_time_limit, "00:00", NULL},
-        {PT_OPTION_run_time_limit, "1:60", NULL},
-        {PT_OPTION_checkpoint_every_time, "30:00", "30:00"},
-        {PT_OPTION_checkpoint_every_time, "", ""},
-        {PT_OPTION_run_hang_timeout, "0:02", "00:02"},
-        {PT_OPTION_run_hang_timeout, "0", "0"},
-        {PT_OPTION_run_hang_timeout, "", NULL},
-        {PT_OPTION_run_hang_timeout, "0:00", NULL},
-        {PT_OPTION_parallel_order, "data,tensor,pipeline,context",
-         "data,tensor,pipeline,context"},
-        {PT_OPTION_parallel_order, "data,tensor,pipeline", NULL},
-        {PT_OPTION_parallel_order, "data,tensor,pipeline,expert", NULL},
-        {PT_OPTION_parallel_order, "data,data,pipeline,context", NULL},
-        {PT_OPTION_parallel_recompute, "none", "none"},
-        {PT_OPTION_parallel_recompute, "selective", "selective"},
-        {PT_OPTION_parallel_recompute, "full", "full"},
-        {PT_OPTION_parallel_recompute, "every:1", "full"},
-        {PT_OPTION_parallel_recompute, "every:4", "every:4"},
-        {PT_OPTION_parallel_recompute, "every:0", NULL},
-        {PT_OPTION_parallel_recompute, "every:", NULL},
-        {PT_OPTION_parallel_recompute, "every:-1", NULL},
-    };
-
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const pt_option_t *row = pt_option(cases[i].id);
         char text[64] = "";
@@ -88,6 +98,9 @@ static void check_values(void)
                a.parallel.order.axis[1] == PT_AXIS_CONTEXT &&
                a.parallel.order.axis[3] == PT_AXIS_PIPELINE,
            "an order is axes");
+    tap_ok(a.train.loss_scale == 0, "a dynamic scale");
+    set(&a, PT_OPTION_train_loss_scale, "1024");
+    tap_ok(a.train.loss_scale == 1024, "a fixed scale");
     tap_ok(a.parallel.recompute == 0, "no recompute");
     set(&a, PT_OPTION_parallel_recompute, "selective");
     tap_ok(a.parallel.recompute == -1, "selective");

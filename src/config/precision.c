@@ -2,9 +2,6 @@
 /* Rules between train.precision and the other types. */
 #include "src/config/private.h"
 
-#include <math.h>
-#include <string.h>
-
 #define CITE(slot, section, key)                                                       \
     pt_cite(config, PT_OPTION_##section##_##key, cited[slot], sizeof cited[slot])
 #define FAIL(...) PT_FAIL_COMMON(PT_CONFIG, __VA_ARGS__)
@@ -46,44 +43,14 @@ static pt_status_t precision_check_narrow(const pt_config_t *config)
     return PT_OK;
 }
 
-pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out)
-{
-    const char *text = config->train.loss_scale;
-    double largest = ldexp(1, PT_LOSS_SCALE_BITS), fraction;
-    char cited[1][PT_CITED], nearest[32];
-    int exponent;
-
-    *out = 0;
-    if (strcmp(text, "dynamic") == 0)
-        return PT_OK;
-    if (!pt_text_double(text, out)) {
-        if (pt_nearest_word("dynamic", text, nearest, sizeof nearest))
-            return FAIL("%s: maybe: dynamic?", CITE(0, train, loss_scale));
-        return FAIL("%s is no number: give dynamic, or a power of two such as 65536",
-                    CITE(0, train, loss_scale));
-    }
-    /* Division by a power of two is exact, so the scale does not change norms and
-     * updates. */
-    fraction = *out > 0 ? frexp(*out, &exponent) : 0;
-    if (fraction == 0.5 && *out >= 1 && *out <= largest)
-        return PT_OK;
-    if (!(*out >= 1))
-        *out = 1;
-    return FAIL("%s must be a power of two, 1 to 2^%d: nearest is %.0f",
-                CITE(0, train, loss_scale), PT_LOSS_SCALE_BITS,
-                fmin(exp2(round(log2(*out))), largest));
-}
-
 pt_status_t pt_config_check_precision(const pt_config_t *config)
 {
-    double scale;
     char cited[2][PT_CITED];
 
     if (config->train.precision == PT_PRECISION_FP64)
         PT_TRY(precision_check_double(config));
     PT_TRY(precision_check_narrow(config));
-    PT_TRY(pt_config_loss_scale(config, &scale));
-    if (scale > 0 && config->train.precision != PT_PRECISION_FP16)
+    if (config->train.loss_scale > 0 && config->train.precision != PT_PRECISION_FP16)
         return FAIL("%s with %s: only fp16 needs a loss scale: leave it out",
                     CITE(0, train, loss_scale), CITE(1, train, precision));
     return PT_OK;

@@ -145,7 +145,7 @@ typedef struct pt_syntax {
     void (*write)(const void *field, char *buffer, size_t size);
 } pt_syntax_t;
 extern const pt_syntax_t pt_syntax_time, pt_syntax_timeout, pt_syntax_order,
-    pt_syntax_recompute;
+    pt_syntax_recompute, pt_syntax_scale;
 
 /* ---- fill.c, preset.c, hf.c ---- */
 /* Whether nothing of the model is left to a preset or config.json. */

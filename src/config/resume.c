@@ -88,14 +88,6 @@ static bool resume_same_separator(const pt_config_t *a, const pt_config_t *b)
     return strcmp(x, y) == 0;
 }
 
-static bool resume_same_scale(const pt_config_t *a, const pt_config_t *b)
-{
-    double x, y;
-
-    return pt_config_loss_scale(a, &x) == PT_OK &&
-           pt_config_loss_scale(b, &y) == PT_OK && x == y;
-}
-
 static bool resume_same_bytes(const pt_config_t *a, const pt_config_t *b,
                               const pt_option_t *row)
 {
@@ -111,7 +103,6 @@ static bool resume_is_same(const pt_config_t *a, const pt_config_t *b,
     case ID(data, split): return resume_same_split(a, b);
     case ID(data, weights): return resume_same_weights(a, b);
     case ID(data, separator): return resume_same_separator(a, b);
-    case ID(train, loss_scale): return resume_same_scale(a, b);
     case ID(train, grad_dtype):
         return resume_meant(a->train.grad_dtype) == resume_meant(b->train.grad_dtype);
     case ID(train, moments_dtype):

@@ -2,6 +2,7 @@
 /* Values with a syntax of their own: each kind is read and written here, and nowhere else. */
 #include "src/config/private.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -184,3 +185,45 @@ static void syntax_write_recompute(const void *field, char *buffer, size_t size)
 }
 
 const pt_syntax_t pt_syntax_recompute = {syntax_read_recompute, syntax_write_recompute};
+
+/* ---- scale: dynamic|VALUE ---- */
+
+/* Division by a power of two is exact, so the scale does not change norms and updates. */
+static bool syntax_read_scale(const char *text, void *field, char *what, size_t size)
+{
+    double largest = ldexp(1, PT_LOSS_SCALE_BITS), scale = 0, fraction;
+    char nearest[32];
+    int exponent;
+
+    if (strcmp(text, "dynamic") == 0) {
+        *(double *)field = 0;
+        return true;
+    }
+    if (!pt_text_double(text, &scale)) {
+        snprintf(what, size, "not a number%s",
+                 pt_nearest_word("dynamic", text, nearest, sizeof nearest)
+                     ? ", maybe: dynamic?"
+                     : ": give dynamic, or a power of two such as 65536");
+        return false;
+    }
+    fraction = scale > 0 ? frexp(scale, &exponent) : 0;
+    if (fraction == 0.5 && scale >= 1 && scale <= largest) {
+        *(double *)field = scale;
+        return true;
+    }
+    snprintf(what, size, "must be a power of two, 1 to 2^%d: nearest is %.0f",
+             PT_LOSS_SCALE_BITS, fmin(exp2(round(log2(fmax(scale, 1)))), largest));
+    return false;
+}
+
+static void syntax_write_scale(const void *field, char *buffer, size_t size)
+{
+    double scale = *(const double *)field;
+
+    if (scale == 0)
+        snprintf(buffer, size, "dynamic");
+    else
+        snprintf(buffer, size, "%.0f", scale);
+}
+
+const pt_syntax_t pt_syntax_scale = {syntax_read_scale, syntax_write_scale};

@@ -52,16 +52,14 @@ done:
 
 /* ---- load ------------------------------------------------------------------------------------------ */
 
-static pt_status_t save_take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
+static void save_take_scale(pt_trainer_t *t, const pt_checkpoint_header_t *header)
 {
-    double fixed;
-    PT_TRY(pt_config_loss_scale(t->config, &fixed));
     if (t->session.arch.dtype == PT_F16)
         t->scale = pt_loss_scale_resume(
-            fixed, (pt_loss_scale_t){.value = header->loss_scale,
-                                     .good_steps = header->loss_scale_good_steps,
-                                     .hysteresis = header->loss_scale_hysteresis});
-    return PT_OK;
+            t->config->train.loss_scale,
+            (pt_loss_scale_t){.value = header->loss_scale,
+                              .good_steps = header->loss_scale_good_steps,
+                              .hysteresis = header->loss_scale_hysteresis});
 }
 
 static void save_tell_schedule(const pt_trainer_t *t, int64_t old)
@@ -106,7 +104,7 @@ pt_status_t pt_train_load(pt_trainer_t *t, const char *path, double *loss)
     PT_TRY_GOTO(done,
                 pt_config_tell_changes(t->config, pt_checkpoint_config(reader), path));
     save_take_header(t, pt_checkpoint_header(reader), decay_steps);
-    PT_TRY_GOTO(done, save_take_scale(t, pt_checkpoint_header(reader)));
+    save_take_scale(t, pt_checkpoint_header(reader));
     *loss = pt_checkpoint_header(reader)->loss;
 done:
     pt_watch_mark(NULL);

@@ -185,13 +185,10 @@ static pt_status_t trainer_initialise_weights(pt_trainer_t *t)
     return pt_state_gather(&t->state, PT_STATE_WEIGHT + 1);
 }
 
-static pt_status_t trainer_start_scale(pt_trainer_t *t, pt_dtype_t dtype)
+static void trainer_start_scale(pt_trainer_t *t, pt_dtype_t dtype)
 {
-    double fixed;
-    PT_TRY(pt_config_loss_scale(t->config, &fixed));
-    t->scale =
-        dtype == PT_F16 ? pt_loss_scale_start(fixed) : (pt_loss_scale_t){.value = 1};
-    return PT_OK;
+    t->scale = dtype == PT_F16 ? pt_loss_scale_start(t->config->train.loss_scale)
+                               : (pt_loss_scale_t){.value = 1};
 }
 
 static pt_status_t trainer_open_machine(pt_trainer_t *t, pt_transport_t *transport,
@@ -230,7 +227,7 @@ static pt_status_t trainer_prepare(const pt_config_t *config, pt_transport_t *tr
     *out = (pt_trainer_t){.config = config, .where = PT_WHERE_INIT, .next_step = -1};
     pt_log_set_where(&out->where);
     PT_TRY_GOTO(fail, pt_arch_from_config(config, &arch));
-    PT_TRY_GOTO(fail, trainer_start_scale(out, arch.dtype));
+    trainer_start_scale(out, arch.dtype);
     PT_TRY_GOTO(fail, trainer_open_machine(out, transport, &arch, dry));
     trainer_choose_loading(out);
     status = trainer_make_local(out, &arch);

@@ -62,6 +62,9 @@ typedef int64_t pt_value_time_t;    /* seconds; 0: none, spelt "" */
 typedef int64_t pt_value_timeout_t; /* seconds; 0: none, spelt "0" */
 /* 0: none; -1: selective; K >= 1: one layer in K is kept, so that 1 is full. */
 typedef int64_t pt_value_recompute_t;
+/* A power of two; 0: dynamic. */
+typedef double pt_value_scale_t;
+enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
 typedef struct pt_value_order {
     pt_axis_t axis[PT_CONFIG_AXES]; /* each once, innermost first */
 } pt_value_order_t;
@@ -244,9 +247,6 @@ pt_status_t pt_config_check_model(const pt_config_t *config, const char *archive
 /* checkpoint.resume. */
 typedef enum pt_start { PT_START_NEWEST, PT_START_AFRESH, PT_START_FILE } pt_start_t;
 pt_start_t pt_config_start(const pt_config_t *config);
-/* train.loss_scale. out: [out] a power of two; 0: dynamic. Fails: CONFIG. */
-enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
-pt_status_t pt_config_loss_scale(const pt_config_t *config, double *out);
 /* Writes an option and its origin, for messages, into `buffer` and returns it:
  * "data.path (tiny.ini:4)". */
 const char *pt_config_origin(const pt_config_t *config, pt_option_id_t id, char *buffer,
