@@ -97,7 +97,7 @@ static void open_corpus(const char *separator, const uint8_t *data, size_t size)
     pt_config_defaults(&config);
     fd = fuzz_file(data, size, config.data.path);
     snprintf(config.data.separator, sizeof config.data.separator, "%s", separator);
-    snprintf(config.data.split, sizeof config.data.split, "1,0");
+    config.data.split = (pt_value_split_t){1, 0};
     snprintf(config.data.mask, sizeof config.data.mask, "%s",
              size % 2 ? config.data.path : "");
     config.data.document_mask = true;

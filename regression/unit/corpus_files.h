@@ -41,7 +41,7 @@ __attribute__((unused)) static void set_config(const char *path, int format,
 {
     pt_config_defaults(&config);
     snprintf(config.data.path, sizeof config.data.path, "%s", path);
-    snprintf(config.data.split, sizeof config.data.split, "0.7,0.3");
+    config.data.split = (pt_value_split_t){0.7, 0.3};
     config.data.format = format;
     config.data.document_mask = mask;
     config.train.sequence = sequence;

@@ -209,22 +209,12 @@ static void check_enums(void)
 
 static void check_derived(void)
 {
-    double train, validation;
-
     pt_config_defaults(&a);
     pt_config_set(&a, "model.hidden", "64", "test");
     pt_config_set(&a, "train.steps", "2^20", "test");
     tap_ok(pt_config_finish(&a) == PT_OK && a.model.head_dim == 8 &&
                a.model.layers == 8 && a.model.ffn == 256 && a.train.steps == 1048576,
            "a key overrides the preset; head_dim follows hidden and heads");
-    pt_config_set(&a, "data.split", "0.9, 0.05", "test");
-    pt_config_split(&a, &train, &validation);
-    tap_ok(pt_config_finish(&a) != PT_OK || (train == 0.9 && validation == 0.05),
-           "split");
-    pt_error_clear();
-    pt_config_set(&a, "data.split", "0.9,0.05", "test");
-    pt_config_split(&a, &train, &validation);
-    tap_ok(train == 0.9 && validation == 0.05, "0.9,0.05 is read");
     pt_config_defaults(&a);
     pt_config_set(&a, "train.steps", "5", "test");
     pt_config_set(&a, "train.lr", "1e-5", "test");

@@ -14,7 +14,7 @@ static void set_text(const char *path, int64_t sequence, const char *split,
                      const char *separator, bool mask)
 {
     set_config(path, PT_FORMAT_TEXT, sequence, mask);
-    snprintf(config.data.split, sizeof config.data.split, "%s", split);
+    pt_config_set(&config, "data.split", split, "test");
     snprintf(config.data.separator, sizeof config.data.separator, "%s", separator);
 }
 

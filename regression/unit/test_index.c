@@ -135,7 +135,7 @@ static int64_t check_sample(const pt_corpus_t *corpus, int64_t index, int64_t of
 static void test_large(void)
 {
     set_config("large", PT_FORMAT_IDX, T, true);
-    snprintf(config.data.split, sizeof config.data.split, "1,0");
+    config.data.split = (pt_value_split_t){1, 0};
     for (int check = 0; check < 2; check++) {
         pt_corpus_t *corpus = open_large(check);
         int64_t samples = pt_corpus_samples(corpus, PT_SPLIT_TRAIN), wrong = 0;
@@ -172,7 +172,7 @@ static void test_second_file(void)
         put(&bin, 0, 1);
     write_pair("small");
     set_config("small,large", PT_FORMAT_IDX, T, true);
-    snprintf(config.data.split, sizeof config.data.split, "1,0");
+    config.data.split = (pt_value_split_t){1, 0};
     if (pt_corpus_open(&config, 256, false, &corpus) != PT_OK)
         exit(1);
     for (int64_t k = 0; k < 50; k++)
@@ -194,7 +194,7 @@ static void test_changed(void)
     FILE *file = fopen("large.idx", "r+b");
 
     set_config("large", PT_FORMAT_IDX, T, true);
-    snprintf(config.data.split, sizeof config.data.split, "1,0");
+    config.data.split = (pt_value_split_t){1, 0};
     if (!file || pt_corpus_open(&config, 256, false, &corpus) != PT_OK)
         exit(1);
     /* The first document that a search looks at. */

@@ -65,7 +65,7 @@ static void set_up(fixture_t *f, bool mask, bool with_engine, int replicas, int 
     *f = (fixture_t){0};
     pt_config_defaults(&config);
     snprintf(config.data.path, sizeof config.data.path, "text");
-    snprintf(config.data.split, sizeof config.data.split, "0.9,0.1");
+    config.data.split = (pt_value_split_t){0.9, 0.1};
     snprintf(config.data.separator, sizeof config.data.separator, "\\n");
     config.data.document_mask = mask;
     config.train.sequence = T;

@@ -18,7 +18,7 @@ static pt_corpus_t *open_samples(int64_t samples, const char *split, bool shuffl
     pt_config_defaults(&config);
     config.train.sequence = T;
     config.data.shuffle = shuffle;
-    snprintf(config.data.split, sizeof config.data.split, "%s", split);
+    pt_config_set(&config, "data.split", split, "test");
     if (pt_corpus_open_dry(&config, samples * T + 1, &corpus) != PT_OK) {
         tap_ok(0, "%s", pt_error_last()->text);
         exit(1);

@@ -58,6 +58,14 @@ static const struct {
     {PT_OPTION_train_loss_scale, "-2", NULL},
     {PT_OPTION_train_loss_scale, "3000", NULL},
     {PT_OPTION_train_loss_scale, "", NULL},
+    {PT_OPTION_data_split, "0.9, 0.05", "0.9,0.05"},
+    {PT_OPTION_data_split, ".95,5e-2", "0.95,0.05"},
+    {PT_OPTION_data_split, "1 ,-0", "1,0"},
+    {PT_OPTION_data_split, "0.12345678901234567,0", "0.12345678901234566,0"},
+    {PT_OPTION_data_split, "0.9", NULL},
+    {PT_OPTION_data_split, "0.9,0.2", NULL},
+    {PT_OPTION_data_split, "-0.1,0.2", NULL},
+    {PT_OPTION_data_split, "0.5,0.2,0.1", NULL},
 };
 
 /* What is written reads as the same value; what is refused changes nothing. */
@@ -98,6 +106,8 @@ static void check_values(void)
                a.parallel.order.axis[1] == PT_AXIS_CONTEXT &&
                a.parallel.order.axis[3] == PT_AXIS_PIPELINE,
            "an order is axes");
+    set(&a, PT_OPTION_data_split, "0.9,0.05");
+    tap_ok(a.data.split.train == 0.9 && a.data.split.validation == 0.05, "shares");
     tap_ok(a.train.loss_scale == 0, "a dynamic scale");
     set(&a, PT_OPTION_train_loss_scale, "1024");
     tap_ok(a.train.loss_scale == 1024, "a fixed scale");

@@ -29,33 +29,6 @@ const char *pt_cite(const pt_config_t *config, pt_option_id_t id, char *buffer,
     return buffer;
 }
 
-/* ---- Texts ---- */
-
-static bool check_read_split(const char *text, double share[2])
-{
-    const char *comma = strchr(text, ','), *second;
-    char first[64];
-    size_t length;
-
-    if (!comma || comma - text >= (ptrdiff_t)sizeof first)
-        return false;
-    length = (size_t)(comma - text);
-    while (length > 0 && text[length - 1] == ' ')
-        length--;
-    snprintf(first, sizeof first, "%.*s", (int)length, text);
-    second = comma + 1 + strspn(comma + 1, " ");
-    return pt_text_double(first, &share[0]) && pt_text_double(second, &share[1]);
-}
-
-void pt_config_split(const pt_config_t *config, double *train, double *validation)
-{
-    double share[2] = {1, 0};
-
-    (void)check_read_split(config->data.split, share);
-    *train = share[0];
-    *validation = share[1];
-}
-
 /* ---- Model ---- */
 
 static int64_t check_nearest_divisor(int64_t n, int64_t wanted)
@@ -222,20 +195,12 @@ static pt_status_t check_weights(const pt_config_t *config)
 
 static pt_status_t check_data(const pt_config_t *config)
 {
-    double share[2];
     char cited[2][PT_CITED];
 
-    if (!check_read_split(config->data.split, share))
-        return FAIL("%s must be two numbers, TRAIN,VALIDATION, such as 0.95,0.05",
-                    CITE(0, data, split));
-    if (share[0] < 0 || share[0] > 1 || share[1] < 0 || share[1] > 1 ||
-        share[0] + share[1] > 1 + 1e-12)
-        return FAIL("%s: shares must be 0 to 1, their sum at most 1; nearest is %g,%g",
-                    CITE(0, data, split), fmin(fmax(share[0], 0), 1),
-                    fmin(fmax(share[1], 0), 1 - fmin(fmax(share[0], 0), 1)));
-    if (share[0] == 0)
+    if (config->data.split.train == 0)
         return FAIL("%s leaves nothing to train on", CITE(0, data, split));
-    if (config->run.eval_every > 0 && share[1] == 0 && !config->data.validation[0])
+    if (config->run.eval_every > 0 && config->data.split.validation == 0 &&
+        !config->data.validation[0])
         return FAIL("%s needs something to validate on, but %s leaves nothing and "
                     "data.validation is empty",
                     CITE(0, run, eval_every), CITE(1, data, split));

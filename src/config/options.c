@@ -381,7 +381,7 @@ pt_status_t pt_config_set(pt_config_t *config, const char *dotted_key,
     return pt_option_store(config, row, decoded, origin);
 }
 
-static const char *options_real_text(double x, char *buffer, size_t size)
+const char *pt_real_text(double x, char *buffer, size_t size)
 {
     double back;
 
@@ -403,7 +403,7 @@ const char *pt_config_value(const pt_config_t *config, pt_option_id_t id, char *
     case PT_TYPE_INT:
         snprintf(buffer, size, "%lld", (long long)*(const int64_t *)field);
         break;
-    case PT_TYPE_REAL: return options_real_text(*(const double *)field, buffer, size);
+    case PT_TYPE_REAL: return pt_real_text(*(const double *)field, buffer, size);
     case PT_TYPE_BOOL:
         snprintf(buffer, size, "%s", *(const bool *)field ? "yes" : "no");
         break;

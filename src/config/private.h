@@ -41,6 +41,8 @@ static inline pt_option_id_t pt_option_id(const pt_option_t *row)
 {
     return (pt_option_id_t)(row - pt_option((pt_option_id_t)0));
 }
+/* The shortest decimal text that reads as `x`. Returns `buffer`. */
+const char *pt_real_text(double x, char *buffer, size_t size);
 /* Copies choice `index` of "a|b|c" to `buffer`; false: there are fewer. */
 bool pt_choice_word(const char *choices, int index, char *buffer, size_t size);
 /* The allowed values of an option in words: "1 to 100", "one of a|b".
@@ -145,7 +147,7 @@ typedef struct pt_syntax {
     void (*write)(const void *field, char *buffer, size_t size);
 } pt_syntax_t;
 extern const pt_syntax_t pt_syntax_time, pt_syntax_timeout, pt_syntax_order,
-    pt_syntax_recompute, pt_syntax_scale;
+    pt_syntax_recompute, pt_syntax_scale, pt_syntax_split;
 
 /* ---- fill.c, preset.c, hf.c ---- */
 /* Whether nothing of the model is left to a preset or config.json. */

@@ -39,15 +39,6 @@ static void resume_list_difference(const archive_t *archive, const pt_option_t *
 
 /* ---- Values with the same meaning ------------------------------------------------ */
 
-static bool resume_same_split(const pt_config_t *a, const pt_config_t *b)
-{
-    double x[2], y[2];
-
-    pt_config_split(a, &x[0], &x[1]);
-    pt_config_split(b, &y[0], &y[1]);
-    return x[0] == y[0] && x[1] == y[1];
-}
-
 /* The weight of a single file has no effect. */
 static int resume_count_weights(const pt_config_t *config)
 {
@@ -100,7 +91,6 @@ static bool resume_is_same(const pt_config_t *a, const pt_config_t *b,
     if (resume_same_bytes(a, b, row))
         return true;
     switch ((int)pt_option_id(row)) {
-    case ID(data, split): return resume_same_split(a, b);
     case ID(data, weights): return resume_same_weights(a, b);
     case ID(data, separator): return resume_same_separator(a, b);
     case ID(train, grad_dtype):

@@ -227,3 +227,57 @@ static void syntax_write_scale(const void *field, char *buffer, size_t size)
 }
 
 const pt_syntax_t pt_syntax_scale = {syntax_read_scale, syntax_write_scale};
+
+/* ---- split: TRAIN,VALIDATION ---- */
+
+static bool syntax_read_shares(const char *text, pt_value_split_t *split)
+{
+    const char *comma = strchr(text, ','), *second;
+    char first[64];
+    size_t length;
+
+    if (!comma || comma - text >= (ptrdiff_t)sizeof first)
+        return false;
+    length = (size_t)(comma - text);
+    while (length > 0 && text[length - 1] == ' ')
+        length--;
+    snprintf(first, sizeof first, "%.*s", (int)length, text);
+    second = comma + 1 + strspn(comma + 1, " ");
+    return pt_text_double(first, &split->train) &&
+           pt_text_double(second, &split->validation);
+}
+
+static bool syntax_read_split(const char *text, void *field, char *what, size_t size)
+{
+    pt_value_split_t split;
+    double train, validation; /* the nearest */
+
+    if (!syntax_read_shares(text, &split)) {
+        snprintf(what, size, "must be two numbers, such as 0.95,0.05");
+        return false;
+    }
+    train = fmin(fmax(split.train, 0), 1);
+    validation = fmin(fmax(split.validation, 0), 1 - train);
+    if (train != split.train || split.validation < 0 || split.validation > 1 ||
+        split.train + split.validation > 1 + 1e-12) {
+        snprintf(what, size,
+                 "shares must be 0 to 1, their sum at most 1; nearest is %g,%g", train,
+                 validation);
+        return false;
+    }
+    /* Adding 0 turns -0, which would be another value, into 0. */
+    *(pt_value_split_t *)field =
+        (pt_value_split_t){split.train + 0.0, split.validation + 0.0};
+    return true;
+}
+
+static void syntax_write_split(const void *field, char *buffer, size_t size)
+{
+    const pt_value_split_t *split = field;
+    char train[32], validation[32];
+
+    snprintf(buffer, size, "%s,%s", pt_real_text(split->train, train, sizeof train),
+             pt_real_text(split->validation, validation, sizeof validation));
+}
+
+const pt_syntax_t pt_syntax_split = {syntax_read_split, syntax_write_split};

@@ -182,13 +182,11 @@ static pt_status_t corpus_create(const pt_config_t *config, int64_t vocab,
 
 static pt_status_t corpus_cut(pt_corpus_t *corpus, const pt_config_t *config)
 {
-    double train, validation;
-
-    pt_config_split(config, &train, &validation);
     PT_CHECK(
-        train > 0, PT_CONFIG,
+        config->data.split.train > 0, PT_CONFIG,
         "data.split leaves nothing for training: its first number is a share above 0");
-    return pt_corpus_cut(corpus, train, validation);
+    return pt_corpus_cut(corpus, config->data.split.train,
+                         config->data.split.validation);
 }
 
 pt_status_t pt_corpus_open(const pt_config_t *config, int64_t vocab, bool check,

@@ -69,9 +69,8 @@ static void trainer_warn_of_moments(const pt_trainer_t *t)
 /* The least number of tokens whose training share is a sample, for any data.split. */
 static int64_t trainer_enough_tokens(const pt_config_t *config)
 {
-    double train, validation;
-    pt_config_split(config, &train, &validation);
-    double samples = fmin(ceil(1 / train) + 1, 0x1p60 / (double)config->train.sequence);
+    double samples = fmin(ceil(1 / config->data.split.train) + 1,
+                          0x1p60 / (double)config->train.sequence);
     return (int64_t)samples * config->train.sequence + 1;
 }
 

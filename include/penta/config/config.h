@@ -65,6 +65,10 @@ typedef int64_t pt_value_recompute_t;
 /* A power of two; 0: dynamic. */
 typedef double pt_value_scale_t;
 enum { PT_LOSS_SCALE_BITS = 40 }; /* largest: 2^40 */
+/* Shares of training and validation, each in [0,1], with a sum of at most 1. */
+typedef struct pt_value_split {
+    double train, validation;
+} pt_value_split_t;
 typedef struct pt_value_order {
     pt_axis_t axis[PT_CONFIG_AXES]; /* each once, innermost first */
 } pt_value_order_t;
@@ -272,9 +276,6 @@ const char *pt_config_validation(const pt_config_t *config, int index,
  * Fails: CONFIG. */
 enum { PT_BLEND_PERIOD = 1000000 };
 pt_status_t pt_config_weights(const pt_config_t *config, int count, int64_t *out);
-/* data.split: shares of training and validation, each in [0,1], with a sum of at most
- * 1. */
-void pt_config_split(const pt_config_t *config, double *train, double *validation);
 
 /* Passes --help of the options to `put`, line by line.
  * sections: sections to list, "model,train"; "": all.
