@@ -52,7 +52,7 @@ static pt_status_t check_heads(const pt_config_t *config)
     if (kv > heads || heads % kv != 0)
         return FAIL("%s must divide %s: nearest is %lld", CITE(0, model, kv_heads),
                     CITE(1, model, heads), (long long)check_nearest_divisor(heads, kv));
-    if (config->model.positions != 2)
+    if (config->model.positions != PT_CHOOSE_ROTARY)
         return PT_OK;
     if (width % 2 != 0)
         return FAIL("%s must be even for rotary positions: nearest is %lld",
@@ -80,7 +80,9 @@ static pt_status_t check_model(const pt_config_t *config)
     if (config->train.sequence > config->model.max_positions)
         return FAIL("%s is longer than %s: lower the first or raise the second%s",
                     CITE(0, train, sequence), CITE(1, model, max_positions),
-                    config->model.positions == 2 ? " (which costs nothing)" : "");
+                    config->model.positions == PT_CHOOSE_ROTARY
+                        ? " (which costs nothing)"
+                        : "");
     if (config->data.path[0] && config->data.format == PT_FORMAT_TEXT &&
         config->model.vocab < 256)
         return FAIL("%s is too small for %s: one token a byte needs 256",

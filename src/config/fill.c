@@ -36,7 +36,7 @@ static bool fill_is_needed(const pt_config_t *config, pt_option_id_t id)
 {
     bool is_rotary_option = id == MODEL(rotary_base) || id == MODEL(rotary_fraction);
 
-    return !(is_rotary_option && config->model.positions == 1);
+    return !(is_rotary_option && config->model.positions == PT_CHOOSE_LEARNED);
 }
 
 bool pt_model_is_complete(const pt_config_t *config)
@@ -110,9 +110,10 @@ static pt_status_t fill_derive(pt_config_t *config)
                                 : below + n));
         fill_set_derived_int(config, MODEL(head_dim), config->model.hidden / n);
     }
-    if (config->model.positions == 2 && config->model.rotary_base == 0)
+    if (config->model.positions == PT_CHOOSE_ROTARY && config->model.rotary_base == 0)
         fill_set_derived(config, MODEL(rotary_base), "10000");
-    if (config->model.positions == 2 && config->model.rotary_fraction == 0)
+    if (config->model.positions == PT_CHOOSE_ROTARY &&
+        config->model.rotary_fraction == 0)
         fill_set_derived(config, MODEL(rotary_fraction), "1");
     return PT_OK;
 }

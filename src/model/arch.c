@@ -37,14 +37,14 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
         .head_dim = config->model.head_dim,
         .vocab = config->model.vocab,
         .max_positions = config->model.max_positions,
-        .norm = config->model.norm == 1 ? PT_NORM_LAYER : PT_NORM_RMS,
-        .activation =
-            config->model.activation == 1 ? PT_ACTIVATION_GELU : PT_ACTIVATION_SWIGLU,
-        .positions =
-            config->model.positions == 1 ? PT_POSITIONS_LEARNED : PT_POSITIONS_ROTARY,
+        .norm = config->model.norm == PT_CHOOSE_LAYER ? PT_NORM_LAYER : PT_NORM_RMS,
+        .activation = config->model.activation == PT_CHOOSE_GELU ? PT_ACTIVATION_GELU
+                                                                 : PT_ACTIVATION_SWIGLU,
+        .positions = config->model.positions == PT_CHOOSE_LEARNED ? PT_POSITIONS_LEARNED
+                                                                  : PT_POSITIONS_ROTARY,
         .qk_norm = config->model.qk_norm == PT_CHOOSE_YES,
-        .bias_qkv = config->model.bias >= 2,
-        .bias_all = config->model.bias == 3,
+        .bias_qkv = config->model.bias >= PT_CHOOSE_BIAS_QKV,
+        .bias_all = config->model.bias == PT_CHOOSE_BIAS_ALL,
         .tied = config->model.tied == PT_CHOOSE_YES,
         .norm_eps = config->model.norm_eps,
         .rotary_base = config->model.rotary_base,

@@ -101,6 +101,11 @@ typedef struct pt_config {
 /* Values of choices, in the order of the option table (a test compares them). The
  * values of run.device and run.isa are pt_device_kind_t and pt_isa_t. */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
+/* model.norm, activation, positions, bias; PT_CHOOSE_PRESET as above. */
+enum { PT_CHOOSE_LAYER = 1, PT_CHOOSE_RMS };
+enum { PT_CHOOSE_GELU = 1, PT_CHOOSE_SWIGLU };
+enum { PT_CHOOSE_LEARNED = 1, PT_CHOOSE_ROTARY };
+enum { PT_CHOOSE_BIAS_NONE = 1, PT_CHOOSE_BIAS_QKV, PT_CHOOSE_BIAS_ALL };
 typedef enum pt_precision {
     PT_PRECISION_FP64,
     PT_PRECISION_FP32,
