@@ -9,9 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Values of PT_VERIFY; io does not include config.h. */
-enum { VERIFY_NONE, VERIFY_DIGEST, VERIFY_FULL };
-
 /* Every rank calls fsync, since each host may have cached pages of its own. */
 static pt_status_t checkpoint_settle(pt_checkpoint_writer_t *writer, pt_status_t status)
 {
@@ -88,7 +85,7 @@ static pt_status_t checkpoint_write_metadata(const pt_checkpoint_writer_t *write
 /* Checks that the file has the tensors that were to be written. Local. */
 static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writer,
                                               const pt_checkpoint_reader_t *reader,
-                                              int verify)
+                                              pt_verify_t verify)
 {
     PT_CHECK(pt_checkpoint_tensors(reader) == writer->count, PT_IO,
              "%s: holds %d tensors, %d were written", writer->partial,
@@ -101,7 +98,7 @@ static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writ
         PT_CHECK(found && found->dtype == meant->dtype && found->ndim == meant->ndim &&
                      memcmp(found->shape, meant->shape,
                             (size_t)meant->ndim * sizeof meant->shape[0]) == 0 &&
-                     (verify == VERIFY_NONE ||
+                     (verify == PT_VERIFY_NONE ||
                       pt_checkpoint_tensor_digest(reader, at) == writer->sums[2 * i]),
                  PT_IO, "%s: %s/%s does not come back as it was written",
                  writer->partial, meant->group, meant->name);
@@ -123,7 +120,7 @@ static pt_status_t checkpoint_as_failed_save(pt_status_t status)
 
 /* Collective. */
 static pt_status_t checkpoint_publish_check(const pt_checkpoint_writer_t *writer,
-                                            int verify)
+                                            pt_verify_t verify)
 {
     pt_checkpoint_reader_t *reader;
     pt_status_t status = pt_checkpoint_open(writer->comm, writer->partial, &reader);
@@ -133,7 +130,7 @@ static pt_status_t checkpoint_publish_check(const pt_checkpoint_writer_t *writer
     PT_TRY_GOTO(close, pt_comm_agree(writer->comm,
                                      checkpoint_publish_compare(writer, reader, verify),
                                      true));
-    if (verify == VERIFY_FULL)
+    if (verify == PT_VERIFY_FULL)
         status =
             checkpoint_as_failed_save(pt_checkpoint_read_all(writer->comm, reader));
 close:
@@ -154,7 +151,8 @@ static pt_status_t checkpoint_rename_partial(const pt_checkpoint_writer_t *write
 
 /* All steps after every rank has written its elements. Collective. */
 static pt_status_t checkpoint_complete(pt_checkpoint_writer_t *writer,
-                                       pt_checkpoint_header_t *header, int verify)
+                                       pt_checkpoint_header_t *header,
+                                       pt_verify_t verify)
 {
     pt_comm_t *comm = writer->comm;
     bool first = pt_comm_rank(comm) == 0;
@@ -175,7 +173,7 @@ void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path)
 }
 
 pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
-                                  pt_checkpoint_header_t *header, int verify)
+                                  pt_checkpoint_header_t *header, pt_verify_t verify)
 {
     status = pt_comm_agree(writer->comm, checkpoint_settle(writer, status), true);
     if (status == PT_OK)

@@ -57,7 +57,7 @@ static pt_status_t save(pt_comm_t *world, int64_t step)
             data[k] = value(step, i, slab.start[0] * COLS + k);
         status = pt_checkpoint_write(writer, i, &slab, data);
     }
-    PT_TRY(pt_checkpoint_publish(writer, status, &header, 1));
+    PT_TRY(pt_checkpoint_publish(writer, status, &header, PT_VERIFY_DIGEST));
     if (rank == 0)
         pt_checkpoint_retain("ck", step, KEEP, 0);
     return PT_OK;

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TENSORS = 6, VERIFY_DIGEST = 1, VERIFY_FULL = 2 };
+enum { TENSORS = 6 };
 
 static pt_checkpoint_tensor_t tensors[TENSORS];
 static pt_comm_t *world;
@@ -145,8 +145,8 @@ static pt_status_t write_share(pt_checkpoint_writer_t *writer, unsigned salt)
     return PT_OK;
 }
 
-static pt_status_t save(const char *path, unsigned salt, int64_t step, int verify,
-                        uint64_t *digest)
+static pt_status_t save(const char *path, unsigned salt, int64_t step,
+                        pt_verify_t verify, uint64_t *digest)
 {
     pt_checkpoint_header_t header = {.step = step,
                                      .samples = 7,
@@ -244,7 +244,8 @@ static void test_round_trip(void)
 
     for (int i = 0; i < 4; i++)
         wanted += digest_of(i);
-    tap_all(save("a.h5", 1, 100, VERIFY_FULL, &digest) == PT_OK, "a file is published");
+    tap_all(save("a.h5", 1, 100, PT_VERIFY_FULL, &digest) == PT_OK,
+            "a file is published");
     tap_all(digest == wanted, "its digest is that of the definition");
     tap_all(access("a.h5.partial", F_OK) != 0, "no partial file is left");
     tap_all(pt_checkpoint_open(world, "a.h5", &reader) == PT_OK, "it opens");
@@ -265,7 +266,7 @@ static void test_round_trip(void)
     tap_all(ok, "elements come back under another partition, in their type or a wider");
     tap_all(pt_checkpoint_verify_read(reader) == PT_OK, "and with their digests");
     pt_checkpoint_close(reader);
-    tap_all(save("a.h5", 9, 100, VERIFY_DIGEST, &again) == PT_OK && again == wanted,
+    tap_all(save("a.h5", 9, 100, PT_VERIFY_DIGEST, &again) == PT_OK && again == wanted,
             "the same step is published again, cut differently, with the same digest");
 }
 
@@ -275,7 +276,7 @@ static void test_damage(void)
     pt_checkpoint_reader_t *reader = NULL;
     bool ok = true;
 
-    tap_all(save("d.h5", 2, 1, VERIFY_DIGEST, NULL) == PT_OK, "a file to damage");
+    tap_all(save("d.h5", 2, 1, PT_VERIFY_DIGEST, NULL) == PT_OK, "a file to damage");
     if (pt_comm_rank(world) == 0) {
         float x = (float)value(0, 700), y = (float)value(0, 701);
         float pattern[2] = {x, y}, *data = NULL;
@@ -314,7 +315,7 @@ static void test_failure(const char *site, int rank, const char *kind, bool publ
     snprintf(plan, sizeof plan, "%s:%d:*:%s", site, rank, kind);
     setenv("PENTA_FAULT", plan, 1);
     pt_fault_init();
-    status = save("f.h5", 4, 1, VERIFY_FULL, NULL);
+    status = save("f.h5", 4, 1, PT_VERIFY_FULL, NULL);
     setenv("PENTA_FAULT", "", 1);
     pt_fault_init();
     tap_all(status == PT_IO, "%s on rank %d: IO on all", plan, rank);
@@ -326,7 +327,7 @@ static void test_failure(const char *site, int rank, const char *kind, bool publ
     tap_all(
         (access("f.h5", F_OK) == 0) == published && access("f.h5.partial", F_OK) != 0,
         "%s", published ? "it was published before" : "nothing is published or left");
-    tap_all(save("f.h5", 4, 1, VERIFY_DIGEST, NULL) == PT_OK, "the next save works");
+    tap_all(save("f.h5", 4, 1, PT_VERIFY_DIGEST, NULL) == PT_OK, "the next save works");
 }
 
 static void test_failures(void)
@@ -339,7 +340,7 @@ static void test_failures(void)
     test_failure("checkpoint.close", last, "io", false);
     test_failure("checkpoint.rename", 0, "nospace", false);
     test_failure("checkpoint.renamed", 0, "io", true);
-    tap_all(save("no/such/dir.h5", 1, 1, VERIFY_FULL, NULL) == PT_IO,
+    tap_all(save("no/such/dir.h5", 1, 1, PT_VERIFY_FULL, NULL) == PT_IO,
             "no directory: IO: %s", pt_error_last()->text);
     pt_error_clear();
 }
@@ -355,7 +356,7 @@ static void test_incomplete(void)
             "empty texts are fine");
     if (!writer)
         return;
-    tap_all(pt_checkpoint_publish(writer, PT_OK, &header, VERIFY_FULL) == PT_INTERNAL,
+    tap_all(pt_checkpoint_publish(writer, PT_OK, &header, PT_VERIFY_FULL) == PT_INTERNAL,
             "nothing written: refused: %s", pt_error_last()->text);
     pt_error_clear();
     tap_all(access("i.h5", F_OK) != 0 && access("i.h5.partial", F_OK) != 0,

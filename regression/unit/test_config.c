@@ -4,6 +4,7 @@
 #include "penta/base/alloc.h"
 #include "penta/comm/comm.h"
 #include "penta/config/config.h"
+#include "penta/io/checkpoint.h"
 #include "regression/tap.h"
 
 #include <string.h>

@@ -41,7 +41,8 @@ pt_status_t pt_train_save(pt_trainer_t *t, const char *path, const char *record,
     pt_status_t status = pt_config_to_ini(t->config, &ini);
     PT_TRY_GOTO(done, pt_comm_agree(t->session.mesh->world, status, false));
     save_fill_header(t, loss, &header);
-    pt_state_file_t file = {path, ini, t->hosts, record, t->config->checkpoint.verify};
+    pt_state_file_t file = {path, ini, t->hosts, record,
+                            (pt_verify_t)t->config->checkpoint.verify};
     PT_TRY_GOTO(done, pt_state_save(&t->state, &file, &header));
     *digest = header.digest;
 done:

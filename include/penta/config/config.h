@@ -99,7 +99,8 @@ typedef struct pt_config {
 } pt_config_t;
 
 /* Values of choices, in the order of the option table (a test compares them). The
- * values of run.device and run.isa are pt_device_kind_t and pt_isa_t. */
+ * values of run.device and run.isa are pt_device_kind_t and pt_isa_t; the modules have
+ * those of checkpoint.verify, parallel.schedule and comm.gpu_direct. */
 typedef enum pt_choose { PT_CHOOSE_PRESET, PT_CHOOSE_YES, PT_CHOOSE_NO } pt_choose_t;
 /* model.norm, activation, positions, bias; PT_CHOOSE_PRESET as above. */
 enum { PT_CHOOSE_LAYER = 1, PT_CHOOSE_RMS };
@@ -126,7 +127,6 @@ typedef enum pt_format {
     PT_FORMAT_U16,
     PT_FORMAT_U32
 } pt_format_t;
-typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 
 typedef enum pt_option_type {
     PT_TYPE_INT,

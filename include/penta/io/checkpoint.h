@@ -81,16 +81,19 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
  * path: borrowed until publish; NULL: none.
  * Local. */
 void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path);
+/* What is verified of a new file, as checkpoint.verify says: metadata; also the digests;
+ * also all elements, which are read back. */
+typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 /* Publishes the checkpoint: close and fsync on every rank; digests, header and fsync on
  * rank 0; reopen and verify; rename; fsync of the directory.
  * writer: freed in any case.
  * status: status of this rank so far. If any rank failed, all ranks return that failure
  *   and the partial file is removed.
  * header: [in,out] its digest is computed here.
- * verify: PT_VERIFY of config.h.
+ * verify: what is verified.
  * Collective. */
 pt_status_t pt_checkpoint_publish(pt_checkpoint_writer_t *writer, pt_status_t status,
-                                  pt_checkpoint_header_t *header, int verify);
+                                  pt_checkpoint_header_t *header, pt_verify_t verify);
 
 typedef struct pt_checkpoint_reader pt_checkpoint_reader_t;
 

@@ -61,7 +61,7 @@ pt_status_t pt_state_gather(pt_state_t *state, int kinds);
 typedef struct pt_state_file {
     const char *path, *config, *hosts; /* texts of the file */
     const char *record;                /* as in pt_checkpoint_set_record; or NULL */
-    int verify;                        /* as in pt_checkpoint_publish */
+    pt_verify_t verify;                /* as in pt_checkpoint_publish */
 } pt_state_file_t;
 /* Writes weights and moments to a new file and publishes it; fills in header->digest. Collective; all ranks return
  * the same. Fails: IO (survivable), MEMORY. */
