@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules between options, and options with a syntax of their own. Each message gives the
+/* Rules between options. Each message gives the
  * values, their origin, and the nearest valid value. */
 #include "src/config/private.h"
 
