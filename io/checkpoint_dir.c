@@ -190,7 +190,7 @@ static bool checkpoint_is_misnamed(const pt_checkpoint_entry_t *entry,
     else if (step != entry->step && advice)
         pt_log_all(PT_LOG_WARN,
                    "%s: skipped: it holds step %" PRId64
-                   ", which is not that of its name; rename it if it is to be taken",
+                   ", not the one of its name; rename it if it is to be used",
                    entry->path, step);
     return step != entry->step;
 }
@@ -281,7 +281,7 @@ pt_status_t pt_checkpoint_newest(pt_comm_t *comm, const char *directory,
                     "%d times in a row: is checkpoint.keep of that run too small?",
                     directory, LIST_TRIES);
     PT_CHECK_COMMON(outcome == TAKEN || count == 0, PT_IO,
-                    "%s: none of its %d checkpoints can be taken%s%s", directory, count,
+                    "%s: none of its %d checkpoints can be used%s%s", directory, count,
                     advice ? " (see the warnings above); "
                            : ": they are damaged, or hold another step than their "
                              "names say",

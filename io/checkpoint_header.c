@@ -87,11 +87,10 @@ pt_status_t pt_checkpoint_read_header(hid_t file, const char *path,
              "%s: a HDF5 file, but not a checkpoint of penta (no attribute format)",
              path);
     PT_TRY(pt_h5_read_attribute(root, format_attribute, &format));
-    PT_CHECK(
-        format == PT_CHECKPOINT_FORMAT, PT_IO,
-        "%s: format %lld; this version reads format %d: take the version that made "
-        "it, or move it away",
-        path, (long long)format, PT_CHECKPOINT_FORMAT);
+    PT_CHECK(format == PT_CHECKPOINT_FORMAT, PT_IO,
+             "%s: format %lld; this version reads format %d: use the version that "
+             "wrote it, or move it away",
+             path, (long long)format, PT_CHECKPOINT_FORMAT);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         char *value = (char *)out + fields[i].offset;
         PT_TRY(pt_h5_read_attribute(root, fields[i].attribute, value));

@@ -51,7 +51,7 @@ static pt_status_t checkpoint_read_shape(const char *path, hid_t dataset,
              "%s: elements of /%s are none of fp64, fp32 and bf16, little-endian", path,
              name);
     PT_CHECK(ndim >= 1 && ndim <= PT_HYPERSLAB_DIMS, PT_DAMAGED,
-             "%s: /%s has not 1 to %d dimensions", path, name, PT_HYPERSLAB_DIMS);
+             "%s: /%s does not have 1 to %d dimensions", path, name, PT_HYPERSLAB_DIMS);
     out->ndim = ndim;
     for (int d = 0; d < ndim; d++)
         out->shape[d] = shape[d] <= INT64_MAX ? (int64_t)shape[d] : 0;
@@ -160,7 +160,7 @@ static pt_status_t checkpoint_visit_link(const visit_t *visit, hid_t root,
     pt_status_t status = PT_OK;
 
     PT_CHECK(type == H5L_TYPE_HARD, PT_DAMAGED,
-             "%s: /%.200s is a link to somewhere else", visit->path, name);
+             "%s: /%.200s is a link to another object", visit->path, name);
     object = H5Oopen(root, name, H5P_DEFAULT);
     if (object < 0)
         return PT_H5_DAMAGED(visit->path, "cannot open /%.200s", name);

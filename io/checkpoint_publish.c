@@ -18,7 +18,8 @@ static pt_status_t checkpoint_settle(pt_checkpoint_writer_t *writer, pt_status_t
     if (status == PT_OK)
         status = pt_checkpoint_inject("checkpoint.close", writer->partial);
     if (status == PT_OK && fsync(fd) != 0)
-        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", writer->partial);
+        status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be synced to disk: %m",
+                            writer->partial);
     if (close(fd) != 0 && status == PT_OK)
         status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be closed: %m", writer->partial);
     return status;
@@ -100,8 +101,8 @@ static pt_status_t checkpoint_publish_compare(const pt_checkpoint_writer_t *writ
                             (size_t)meant->ndim * sizeof meant->shape[0]) == 0 &&
                      (verify == PT_VERIFY_NONE ||
                       pt_checkpoint_tensor_digest(reader, at) == writer->sums[2 * i]),
-                 PT_IO, "%s: %s/%s does not come back as it was written",
-                 writer->partial, meant->group, meant->name);
+                 PT_IO, "%s: %s/%s differs from what was written", writer->partial,
+                 meant->group, meant->name);
     }
     return PT_OK;
 }
@@ -145,7 +146,8 @@ static pt_status_t checkpoint_rename_partial(const pt_checkpoint_writer_t *write
     PT_TRY(pt_checkpoint_inject("checkpoint.rename", writer->partial));
     PT_TRY(pt_file_rename(writer->partial, writer->path));
     if (writer->record && pt_published_write(writer->record, step) != PT_OK)
-        pt_error_warn_seldom("the checkpoint is published, but not on record");
+        pt_error_warn_seldom(
+            "the checkpoint is published, but its step could not be recorded");
     return pt_checkpoint_inject("checkpoint.renamed", writer->path);
 }
 

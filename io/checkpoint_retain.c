@@ -40,7 +40,7 @@ static pt_status_t checkpoint_set_aside(const char *path, const char *why)
         return PT_OK; /* gone, or creating the file will report it */
     PT_TRY(checkpoint_free_name(path, kept, sizeof kept));
     PT_TRY(pt_file_rename(path, kept));
-    pt_log_all(PT_LOG_WARN, "%s: %s; kept as %s, which no run takes or removes", path,
+    pt_log_all(PT_LOG_WARN, "%s: %s; kept as %s, which no run uses or removes", path,
                why, kept);
     return PT_OK;
 }
@@ -55,7 +55,7 @@ pt_status_t pt_checkpoint_set_aside(const char *directory, int64_t last, int64_t
     for (int i = 0; i < count && status == PT_OK; i++)
         if (list[i].step > last && list[i].step <= step)
             status = checkpoint_set_aside(list[i].path,
-                                          "this run neither took it nor wrote it");
+                                          "this run neither read nor wrote it");
     pt_free(list);
     return status;
 }
@@ -100,7 +100,7 @@ static void checkpoint_retain_judge(const pt_checkpoint_entry_t *entry,
 
     why[0] = '\0';
     if (is->header.step != entry->step)
-        snprintf(why, size, "holds step %lld, which is not that of its name",
+        snprintf(why, size, "holds step %lld, not the one of its name",
                  (long long)is->header.step);
     else if (other)
         snprintf(why, size, "of a run with other data");

@@ -165,7 +165,7 @@ static pt_status_t checkpoint_create_tensor(hid_t file, const char *path,
         dataset = checkpoint_create_dataset(file, name, type, space);
     haddr_t at = dataset < 0 ? HADDR_UNDEF : H5Dget_offset(dataset);
     if (at == HADDR_UNDEF)
-        status = PT_H5_FAIL(path, "cannot make the dataset %s", name);
+        status = PT_H5_FAIL(path, "cannot create the dataset %s", name);
     else
         status = pt_checkpoint_write_digest(dataset, path, name, 0);
     *offset = (int64_t)at;

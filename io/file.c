@@ -63,12 +63,11 @@ static pt_status_t file_make_one(const char *path)
                  path);
         return PT_OK;
     }
-    PT_CHECK(
-        lstat(path, &info) != 0 || !S_ISLNK(info.st_mode), PT_IO,
-        "%s: cannot make this directory: it is a symbolic link that leads nowhere; "
-        "make what it points to, or remove the link",
-        path);
-    return PT_FAIL_OS(PT_IO, error, "%s: cannot make this directory: %m", path);
+    PT_CHECK(lstat(path, &info) != 0 || !S_ISLNK(info.st_mode), PT_IO,
+             "%s: cannot create this directory: it is a dangling symbolic link; create "
+             "its target, or remove the link",
+             path);
+    return PT_FAIL_OS(PT_IO, error, "%s: cannot create this directory: %m", path);
 }
 
 pt_status_t pt_file_make_directory(const char *path)
@@ -97,7 +96,7 @@ pt_status_t pt_file_open_plain(const char *path, int flags, int *fd)
     *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
     if (*fd < 0 && errno == ENOENT) {
         PT_CHECK_OS(lstat(path, &info) != 0 || unlink(path) == 0, PT_IO, errno,
-                    "%s: a link to nothing, cannot be removed: %m", path);
+                    "%s: a dangling link, cannot be removed: %m", path);
         return PT_OK;
     }
     /* ENXIO: a pipe without a reader, or a socket. */
@@ -122,7 +121,7 @@ static pt_status_t file_sync_opened(const char *path, int flags)
         error = errno;
     /* EINVAL: the file system cannot sync directories, so there is nothing to do. */
     PT_CHECK_OS(error == 0 || ((flags & O_DIRECTORY) && error == EINVAL), PT_IO, error,
-                "%s: not safe on disk: %m", path);
+                "%s: cannot be synced to disk: %m", path);
     return PT_OK;
 }
 
@@ -171,11 +170,11 @@ pt_status_t pt_file_unreadable(const char *path, int error)
 
     if (error == ENOENT || error == ENOTDIR)
         return PT_FAIL_OS(PT_IO, error, "%s: %m%s", path,
-                          is_link ? " (it is a link to nothing)" : "");
+                          is_link ? " (it is a dangling link)" : "");
     return PT_FAIL_OS(
         PT_IO, error,
-        "%s: cannot be read: %m; nothing says that it is damaged: make it "
-        "readable, or move it away",
+        "%s: cannot be read: %m; it need not be damaged: make it readable, or move it "
+        "away",
         path);
 }
 
@@ -252,9 +251,8 @@ static const char *file_size_advice(int64_t bytes)
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < (rlim_t)bytes)
-        return ": raise the limit on file sizes (ulimit -f), which Slurm takes from "
-               "where a "
-               "job was submitted (sbatch --propagate=NONE)";
+        return ": raise the limit on file sizes (ulimit -f), which Slurm copies from "
+               "the shell that submitted the job (sbatch --propagate=NONE)";
     return "";
 }
 
@@ -328,7 +326,7 @@ static pt_status_t file_write_new(const char *path, const char *text)
     PT_CHECK_OS(fd >= 0, PT_IO, errno, "%s: cannot be created: %m", path);
     status = pt_file_write_all(fd, path, text, (int64_t)strlen(text));
     if (status == PT_OK && fsync(fd) != 0)
-        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", path);
+        status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be synced to disk: %m", path);
     if (close(fd) != 0 && status == PT_OK)
         status = PT_FAIL_OS(PT_IO, errno, "%s: cannot be closed: %m", path);
     return status;

@@ -140,10 +140,10 @@ static pt_status_t lock_say_gone(const pt_lock_t *lock)
         *slash = '\0';
     bool moved = now[0] == '/' && access(now, F_OK) == 0;
     return PT_FAIL(PT_CONFIG,
-                   "%s: removed or renamed while the run was at work%s%s%s; this one "
-                   "ends without publishing anything more",
+                   "%s: removed or renamed during the run%s%s%s; this one ends without "
+                   "publishing anything more",
                    lock->directory, moved ? " (it is now " : "", moved ? now : "",
-                   moved ? ": name it as before, and start the run again)" : "");
+                   moved ? ": give it the old name, and start the run again)" : "");
 }
 
 /* Creates the lock file again. made: [out] false: another process was faster. */
@@ -158,15 +158,14 @@ static pt_status_t lock_make_again(pt_lock_t *lock, bool *made)
     if (fd < 0 && errno == EEXIST)
         return PT_OK;
     PT_CHECK_OS(fd >= 0, PT_IO, errno,
-                "%s: removed while the run was at work; cannot be made again: %m",
-                lock->path);
+                "%s: removed during the run; cannot be created again: %m", lock->path);
     close(lock->fd);
     lock->fd = fd;
     *made = flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
     if (!*made)
         return PT_OK;
     pt_log_all(PT_LOG_WARN,
-               "%s: removed while the run was at work; made again, the run goes on",
+               "%s: removed during the run; created again, the run continues",
                lock->path);
     pt_status_t status = lock_write(lock);
     if (status != PT_OK)
@@ -203,21 +202,20 @@ static pt_status_t lock_look_again(pt_lock_t *lock)
     if (!is_file && fd >= 0)
         close(fd);
     PT_CHECK(is_file, PT_IO,
-             "%s: is no longer a regular file, so it is not known who owns the "
-             "directory; remove it, and the run goes on",
+             "%s: is no longer a regular file, so the owner of the directory is "
+             "unknown; remove it, and the run continues",
              lock->path);
     bool is_lock = error != 0 || lock_read(fd, &owner);
     if (fd >= 0)
         close(fd);
     if (!is_lock && lock_is_current(lock)) { /* changed by hand, still held */
         pt_log_all(PT_LOG_WARN,
-                   "%s: overwritten while the run was at work; made again, "
-                   "the run goes on",
+                   "%s: overwritten during the run; created again, the run continues",
                    lock->path);
         return lock_write(lock);
     }
     PT_CHECK_OS(error == 0, PT_IO, error,
-                "%s: cannot be read, so it is not known who owns the directory: %m",
+                "%s: cannot be read, so the owner of the directory is unknown: %m",
                 lock->path);
     return lock_say_taken(lock, &owner);
 }
@@ -231,7 +229,7 @@ pt_status_t pt_lock_check(pt_lock_t *lock)
         return PT_OK;
     int error = stat(lock->path, &info) == 0 ? 0 : errno;
     PT_CHECK_OS(error == 0 || error == ENOENT || error == ENOTDIR, PT_IO, error,
-                "%s: cannot be read, so it is not known who owns the directory: %m",
+                "%s: cannot be read, so the owner of the directory is unknown: %m",
                 lock->path);
     if (error != 0)
         PT_TRY(lock_make_again(lock, &made));
@@ -281,11 +279,10 @@ static pt_status_t lock_wait_for(pt_lock_t *lock, double wait_sec, bool *held)
 
     while (known && lock_may_be_dead(&owner) && pt_clock_sec() - begun < wait_sec) {
         if (!told)
-            pt_log_all(
-                PT_LOG_WARN,
-                "%s: the file system still holds the lock of process %ld of host "
-                "%s; waiting up to %.0f s for it to let go",
-                lock->directory, owner.pid, owner.host, wait_sec);
+            pt_log_all(PT_LOG_WARN,
+                       "%s: the file system still holds the lock of process %ld of "
+                       "host %s; waiting up to %.0f s for its release",
+                       lock->directory, owner.pid, owner.host, wait_sec);
         told = true;
         pt_watch_beat(); /* other ranks wait for this one */
         lock_sleep_msec(250);
@@ -329,7 +326,7 @@ static pt_status_t lock_take(pt_lock_t *lock, double wait_sec)
         }
         PT_TRY(status);
     }
-    PT_CHECK(current, PT_IO, "%s: removed again and again by somebody", lock->path);
+    PT_CHECK(current, PT_IO, "%s: removed repeatedly by another process", lock->path);
     return lock_write(lock);
 }
 

@@ -78,7 +78,8 @@ static pt_status_t metrics_rewrite(pt_metrics_t *metrics, FILE *from, const char
     PT_CHECK_OS(to >= 0, PT_IO, errno, "%s: cannot be created: %m", temporary);
     status = metrics_filter(metrics, from, to, path, last_step, &dropped);
     if (status == PT_OK && (dropped > 0 || is_link) && fsync(to) != 0)
-        status = PT_FAIL_OS(PT_IO, errno, "%s: not safe on disk: %m", temporary);
+        status =
+            PT_FAIL_OS(PT_IO, errno, "%s: cannot be synced to disk: %m", temporary);
     close(to);
     if (status == PT_OK && (dropped > 0 || is_link)) {
         pt_log_all(PT_LOG_INFO, "%s: dropped %lld lines after step %lld", path,
@@ -141,7 +142,7 @@ static pt_status_t metrics_append(int fd, const char *text, int64_t bytes)
     struct stat info;
 
     PT_CHECK_OS(fstat(fd, &info) == 0, PT_IO, errno,
-                "metrics.jsonl: cannot be looked at: %m");
+                "metrics.jsonl: cannot be examined: %m");
     pt_status_t status = pt_file_write_all(fd, "metrics.jsonl", text, bytes);
     if (status != PT_OK)
         (void)ftruncate(fd, info.st_size);
@@ -159,7 +160,7 @@ pt_status_t pt_metrics_add(pt_metrics_t *metrics, const json_t *object)
 {
     PT_REQUIRE(metrics->fd >= 0);
     PT_CHECK(object, PT_INTERNAL,
-             "metrics.jsonl: no JSON object (a number that is not finite?)");
+             "metrics.jsonl: not a JSON object (a number that is not finite?)");
     size_t size =
         json_dumpb(object, metrics->line, sizeof metrics->line - 1, JSON_COMPACT);
     PT_CHECK(size > 0 && size < sizeof metrics->line, PT_INTERNAL,

@@ -138,10 +138,9 @@ pt_status_t pt_rundir_restore(const pt_rundir_t *dir)
 
     if (stat(dir->checkpoints, &info) == 0 || errno != ENOENT)
         return PT_OK; /* it exists, or creating a file in it will report the error */
-    pt_log_all(
-        PT_LOG_WARN,
-        "%s: was removed while the run was at work, with what it held; made again",
-        dir->checkpoints);
+    pt_log_all(PT_LOG_WARN,
+               "%s: was removed during the run, with its content; created again",
+               dir->checkpoints);
     return pt_file_make_directory(dir->checkpoints);
 }
 
@@ -191,8 +190,8 @@ static pt_status_t rundir_write_json(pt_rundir_t *dir, const char *name,
     const size_t flags = JSON_INDENT(2);
     char *text;
 
-    PT_CHECK(object, PT_INTERNAL, "%s: no JSON object (a number that is not finite?)",
-             name);
+    PT_CHECK(object, PT_INTERNAL,
+             "%s: not a JSON object (a number that is not finite?)", name);
     size_t size = json_dumpb(object, NULL, 0, flags);
     PT_CHECK(size > 0, PT_INTERNAL, "%s: not representable in JSON", name);
     PT_TRY(pt_alloc("JSON text", size + 2, 1, (void **)&text));

@@ -24,9 +24,8 @@ static bool limits_take_stack(void)
 {
     static const char refusal[] =
         "penta: error: the stack of a process is too small (ulimit -s, below 64): "
-        "raise the "
-        "limit (Slurm hands it on from where a job was submitted: sbatch "
-        "--propagate=NONE)\n";
+        "raise the limit (Slurm copies it from the shell that submitted the job: "
+        "sbatch --propagate=NONE)\n";
     const rlim_t enough = 8 << 20, least = 64 << 10;
     const size_t for_thread = 1 << 20;
     struct rlimit stack;
@@ -117,13 +116,12 @@ static pt_status_t limits_check(void)
         struct rlimit limit;
         if (getrlimit(mpi_limits[i].resource, &limit) == 0 &&
             limit.rlim_cur < mpi_limits[i].needed)
-            return PT_FAIL_COMMON(
-                PT_CONFIG,
-                "MPI cannot start with %lld %s: it needs %lld; raise the limit "
-                "(Slurm hands it on from where a job was submitted: sbatch "
-                "--propagate=NONE)",
-                (long long)limit.rlim_cur, mpi_limits[i].text,
-                (long long)mpi_limits[i].needed);
+            return PT_FAIL_COMMON(PT_CONFIG,
+                                  "MPI cannot start with %lld %s: it needs %lld; raise "
+                                  "the limit (Slurm copies it from the shell that "
+                                  "submitted the job: sbatch --propagate=NONE)",
+                                  (long long)limit.rlim_cur, mpi_limits[i].text,
+                                  (long long)mpi_limits[i].needed);
     }
     return PT_OK;
 }
@@ -133,9 +131,10 @@ static void limits_explain(void)
     char text[256];
     limits_list(text, sizeof text);
     if (mpi_is_starting && text[0])
-        pt_log_all(PT_LOG_ERROR,
-                   "MPI did not start, and says why above. It may have met a limit: %s",
-                   text);
+        pt_log_all(
+            PT_LOG_ERROR,
+            "MPI did not start; its own message is above. A limit may be too low: %s",
+            text);
 }
 
 pt_status_t limits_before_mpi(void)

@@ -32,7 +32,7 @@ wanted=$(bytes "$(file work 2)")
 tap_ok "a copy under the name of step 5: the run goes on" train run.dir=work train.steps=9 checkpoint.keep=9
 tap_ok "... the copy is kept" test "$(bytes "$(file work 5).kept-1")" = "$wanted"
 tap_ok "... and step 5 is saved" good "$(file work 5)"
-tap_ok "... which one warning says" test "$(grep -c 'warning: .*step_00000005.h5: this run neither took .*kept-1' err)" -eq 1
+tap_ok "... which one warning says" test "$(grep -c 'warning: .*step_00000005.h5: this run neither read .*kept-1' err)" -eq 1
 again
 cp "$(file work 2)" "$(file work 5)"
 echo precious >"$(file work 5).kept-1"
@@ -76,7 +76,7 @@ tap_ok "damaged and misnamed ones in the row" train run.dir=work train.steps=6 c
 tap_ok "... do not count" test "$(names)" = \
     "step_00000001.h5 step_00000002.h5.kept-1 step_00000003.h5.kept-1 step_00000004.h5 step_00000006.h5"
 tap_ok "... and are named with the reason" grep -q 'step_00000003.h5: damaged (.*kept as .*step_00000003.h5.kept-1' err
-tap_ok "... the other, too" grep -q 'step_00000002.h5: holds step 1, which is not that of its name; kept as' err
+tap_ok "... the other, too" grep -q 'step_00000002.h5: holds step 1, not the one of its name; kept as' err
 again
 cp "$(file foreign 1)" "$(file work 1)"
 tap_ok "a file of another run" train run.dir=work train.steps=6 checkpoint.keep=3 checkpoint.every=0

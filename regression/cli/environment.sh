@@ -5,7 +5,7 @@
 
 plan() { env "$@" "$PENTA" plan >out 2>err; }
 warned() { # TEXT: one line, a warning with it
-    [ "$(wc -l <err)" -eq 1 ] && grep ' warning: environment: without effect: ' err | grep -qF -- "$1"
+    [ "$(wc -l <err)" -eq 1 ] && grep ' warning: environment: variables without effect: ' err | grep -qF -- "$1"
 }
 meant() { # VARIABLE WHAT
     plan "$1=1" && warned "$1 (maybe: $2?)"

@@ -34,7 +34,7 @@ begin
 wait_for grep -q '"step":5,' run/metrics.jsonl
 mv run away
 tap_ok "renamed: 2" end 2
-tap_ok "renamed: one error with the new name" one_error "run: removed or renamed .*it is now $PWD/away: name it as before"
+tap_ok "renamed: one error with the new name" one_error "run: removed or renamed .*it is now $PWD/away: give it the old name"
 tap_ok "renamed: what is not saved" one_error 'steps 1 to [0-9]* are not saved, no checkpoint was ever saved'
 rm -rf away
 begin run.stop_step=3

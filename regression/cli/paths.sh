@@ -32,7 +32,7 @@ tap_ok "a comma in a name" train 'data.path=a\,b.txt,home/text' run.dir=comma
 tap_ok "... survives" train comma/config.resolved.ini train.steps=2
 for path in '~nobody/x' '$SCRATCH/x' 'x/${USER}'; do
     tap_fails "$path is refused" 2 train data.path=home/text run.dir="$path"
-    tap_ok "... in words" grep -q 'not looked up' err
+    tap_ok "... in words" grep -q 'not expanded' err
 done
 tap_fails "no home, no ~" 2 env -u HOME "$PENTA" train data.path=home/text 'run.dir=~/x'
 tap_ok "a file that has a \$ in its name can be named" cp home/text 'x$y'
@@ -49,7 +49,7 @@ for text in '' '\n ; lr = 1\n# x' '\xef\xbb\xbf'; do
     # shellcheck disable=SC2059 # the format is the text
     printf "$text" >nothing.ini
     tap_ok "a file without an option: '$text'" plan nothing.ini
-    tap_ok "... is warned of" grep -q 'warning: configuration file nothing.ini: no option stands in it' err
+    tap_ok "... is warned of" grep -q 'warning: configuration file nothing.ini: it sets no option' err
 done
 # ---- A corpus that is no text ----
 printf '\037\213\010' | cat - home/text >packed.gz
@@ -64,7 +64,7 @@ mkfifo slow
 # shellcheck disable=SC2086 # words
 late() { timeout 50 "$MPIEXEC" -n 2 "$PENTA" train slow data.path=home/text run.dir=late $small >out 2>err; }
 tap_ok "a writer who comes late" late
-tap_ok "... is waited for, and that is said once" test "$(grep -c 'slow: waiting for somebody to write into it' err)" -eq 1
+tap_ok "... is waited for, and that is said once" test "$(grep -c 'slow: waiting for a process to write into it' err)" -eq 1
 tap_ok "... to the end" grep -q '^seed = 8 ' late/config.resolved.ini
 wait
 tap_done

@@ -56,7 +56,7 @@ refused() { # NAME CODE WORDS
 }
 for text in '' '{' '[]' '{"code": "x", "name": "y"}' '{"code": 1}' 'null' 'GIF89a'; do
     printf '%s' "$text" >run/status.json
-    refused "status.json is '$text'" 4 'run/status.json: not what a run writes'
+    refused "status.json is '$text'" 4 'run/status.json: not written by a run'
 done
 rm run/status.json
 mkfifo run/status.json
@@ -64,7 +64,7 @@ refused "status.json is a pipe" 4 'not a regular file'
 rm -rf run
 refused "no directory" 2 'run: No such file'
 mkdir run
-refused "an empty directory" 2 'no run has been at work'
+refused "an empty directory" 2 'no run was started here'
 rmdir run
 touch run
 refused "a file" 2 'not a directory'

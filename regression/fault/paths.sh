@@ -131,14 +131,14 @@ ln -s plain/../linked-to link
 mkdir linked-to
 alone run.dir=dangling
 status=$?
-refused 'run.dir is a link to nothing' 'leads nowhere'
+refused 'run.dir is a link to nothing' 'a dangling symbolic link'
 alone run.dir=link
 tap_ok "run.dir is a link to a directory" good linked-to/checkpoints/step_00000004.h5
 fresh
 ln -s nowhere way/checkpoints
 alone run.dir=way
 status=$?
-refused 'checkpoints is a link to nothing' 'way/checkpoints: cannot make this directory: it is a symbolic link'
+refused 'checkpoints is a link to nothing' 'way/checkpoints: cannot create this directory: it is a dangling symbolic link'
 fresh
 : >way/checkpoints
 alone run.dir=way

@@ -138,7 +138,7 @@ tap_ok "lock removed: it is made again" test -e run/run.lock
 kill -TERM $job
 end_run 20
 stopped_by "lock removed" signal "SIGTERM, $heard"
-tap_ok "lock removed: a warning" grep -q 'warning: run/run.lock: removed while .* made again' err
+tap_ok "lock removed: a warning" grep -q 'warning: run/run.lock: removed during .* created again' err
 begin_run
 wait_for 20 has_step "$(($(field step) + 3))"
 echo "node7 4711 0123456789abcdef" >lock

@@ -89,7 +89,7 @@ static void test_unreadable(void)
     write_file("file", "x", 1);
     fails("missing", PT_IO, "No such file");
     fails("file/missing", PT_IO, "Not a directory");
-    fails("dangling", PT_IO, "a link to nothing");
+    fails("dangling", PT_IO, "a dangling link");
     fails("loop", PT_IO, "symbolic links");
     fails("folder", PT_IO, "is a directory");
     fails("fifo", PT_IO, "not a regular file");
@@ -308,10 +308,10 @@ static void test_datasets(void)
     H5Fclose(file), expect("d2", "/model/x");
     file = edit("d3"),
     put_dataset(file, "/model/x", H5T_IEEE_F32LE, 4, small, H5P_DEFAULT);
-    H5Fclose(file), expect("d3", "has not 1 to 3 dimensions");
+    H5Fclose(file), expect("d3", "does not have 1 to 3 dimensions");
     file = edit("d4"),
     put_dataset(file, "/model/x", H5T_IEEE_F32LE, 0, NULL, H5P_DEFAULT);
-    H5Fclose(file), expect("d4", "has not 1 to 3 dimensions");
+    H5Fclose(file), expect("d4", "does not have 1 to 3 dimensions");
     file = edit("d5"),
     put_dataset(file, "/model/x", H5T_STD_I32LE, 1, small, H5P_DEFAULT);
     H5Fclose(file), expect("d5", "none of fp64, fp32 and bf16");
@@ -339,10 +339,10 @@ static void test_links(void)
 
     file = edit("l1"),
     H5Lcreate_soft("/model", file, "/model/loop", H5P_DEFAULT, H5P_DEFAULT);
-    H5Fclose(file), expect("l1", "is a link to somewhere else");
+    H5Fclose(file), expect("l1", "is a link to another object");
     file = edit("l2");
     H5Lcreate_external("a1", "/model", file, "/model/other", H5P_DEFAULT, H5P_DEFAULT);
-    H5Fclose(file), expect("l2", "is a link to somewhere else");
+    H5Fclose(file), expect("l2", "is a link to another object");
     file = edit("l3");
     H5Lcreate_hard(file, "/model", file, "/model/cycle", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose(file);

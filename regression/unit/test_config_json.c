@@ -128,7 +128,7 @@ static const struct {
      {"rope_parameters: rope_type \"yarn\""}},
     {LLAMA "\"rope_parameters\": 3}", {"rope_parameters: must be an object"}},
     {LLAMA "\"rope_theta\": 1, \"rope_parameters\": {\"rope_theta\": 2}}",
-     {"rope_theta: two places"}},
+     {"rope_theta: given twice"}},
     {LLAMA "\"partial_rotary_factor\": 0.5}", {"partial_rotary_factor"}},
     {LLAMA "\"hidden_act\": \"gelu\"}", {"hidden_act: \"gelu\"", "\"silu\" is"}},
     {LLAMA "\"attention_bias\": true}", {"attention_bias: true"}},

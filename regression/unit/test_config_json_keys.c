@@ -311,7 +311,7 @@ static const struct {
      "partial_rotary_factor"},
     {LLAMA "\"rope_theta\":1e4,\"rope_parameters\":{\"full_attention\":"
            "{\"rope_theta\":1e6}}}",
-     "two places"},
+     "given twice"},
     {QWEN3 "\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"yarn\","
            "\"factor\":4.0}}}",
      "rope_parameters: full_attention: rope_type \"yarn\""},

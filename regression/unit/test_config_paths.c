@@ -68,7 +68,7 @@ static void check_spellings(void)
     }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         tap_ok(gather_one(refused[i]) == PT_CONFIG &&
-                   strstr(pt_error_last()->text, "not looked up"),
+                   strstr(pt_error_last()->text, "not expanded"),
                "%s: %s", refused[i], pt_error_last()->text);
 }
 

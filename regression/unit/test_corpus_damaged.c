@@ -209,9 +209,9 @@ static void test_vocabulary(void)
     write_bytes("bad", bin.bytes, bin.count);
     fails("token number 0 is 4278190085", "a token beyond 31 bits");
     write_bytes("bad", bin.bytes, 35);
-    fails("bad has 35 bytes, no multiple of the 4", "half a token");
+    fails("bad has 35 bytes, not a multiple of the 4", "half a token");
     config.data.format = PT_FORMAT_U16;
-    fails("bad has 35 bytes, no multiple of the 2", "half a token of two bytes");
+    fails("bad has 35 bytes, not a multiple of the 2", "half a token of two bytes");
 }
 
 static void test_missing(void)

@@ -24,7 +24,7 @@ static void test_no_file(pt_rundir_t *dir)
             (void)!symlink("moved", "locked/run.lock");
         tap_ok(pt_rundir_check_owner(dir) == PT_IO &&
                    strstr(pt_error_last()->text, "run.lock: ") &&
-                   strstr(pt_error_last()->text, "remove it, and the run goes on"),
+                   strstr(pt_error_last()->text, "remove it, and the run continues"),
                "no file any more, and no other run: %s", pt_error_last()->text);
         pt_error_clear();
         remove("locked/run.lock");
@@ -39,7 +39,7 @@ static void test_moved(pt_rundir_t *dir)
     rename("locked", "moved");
     tap_ok(pt_rundir_check_owner(dir) == PT_CONFIG &&
                strstr(pt_error_last()->text, "locked: removed") &&
-               strstr(pt_error_last()->text, "/moved: name it as before"),
+               strstr(pt_error_last()->text, "/moved: give it the old name"),
            "the directory was renamed: %s", pt_error_last()->text);
     pt_error_clear();
     rename("moved", "locked");

@@ -55,15 +55,14 @@ static pt_status_t generator_adopt(pt_generator_t *g,
     g->window = g->archived->train.sequence;
     PT_CHECK(g->archived->data.format == PT_FORMAT_TEXT, PT_CONFIG,
              "%s: its model was trained on files of tokens (data.format), but sampling "
-             "reads and writes text, one token a byte",
+             "reads and writes text, one token per byte",
              g->path);
     g->rows = g->texts > g->window ? g->texts : g->window;
     PT_TRY(pt_arch_from_config(g->archived, arch));
-    PT_CHECK(
-        arch->vocab >= PT_BYTES, PT_CONFIG,
-        "%s: its model has a vocabulary of %lld tokens, but sampling needs one token a "
-        "byte, %d at least",
-        g->path, (long long)arch->vocab, PT_BYTES);
+    PT_CHECK(arch->vocab >= PT_BYTES, PT_CONFIG,
+             "%s: its model has a vocabulary of %lld tokens, but sampling needs one "
+             "token per byte, at least %d",
+             g->path, (long long)arch->vocab, PT_BYTES);
     return PT_OK;
 }
 

@@ -89,7 +89,7 @@ pt_status_t pt_inspect_verify(pt_checkpoint_reader_t *reader, json_t *out)
     PT_TRY(status);
     json_object_set_new(out, "intact", json_boolean(findings.names.length == 0));
     PT_CHECK_COMMON(findings.names.length == 0, PT_DAMAGED,
-                    "%s: elements are not as they were written: %s%s",
+                    "%s: elements differ from what was written: %s%s",
                     json_string_value(json_object_get(out, "file")), names,
                     findings.names.truncated ? "…" : "");
     return PT_OK;

@@ -71,8 +71,7 @@ static pt_status_t status_read(state_t *state)
         json_is_object(state->status) && (json_is_null(code) || json_is_integer(code)) &&
             json_is_string(json_object_get(state->status, "name")),
         PT_IO,
-        "%s/status.json: not what a run writes (%s): damaged, or of another "
-        "program",
+        "%s/status.json: not written by a run (%s): damaged, or from another program",
         state->directory, state->status ? "no code and name" : error.text);
     state->heard_sec = status_seconds_since(status_text_of(state, "time"));
     return PT_OK;
@@ -109,7 +108,7 @@ static pt_status_t status_read_directory(state_t *state)
     PT_CHECK_COMMON_OS(stat(state->directory, &info) == 0, PT_CONFIG, errno, "%s: %m",
                        state->directory);
     PT_CHECK_COMMON(S_ISDIR(info.st_mode), PT_CONFIG,
-                    "%s: is not a directory; penta status wants the run.dir of a run",
+                    "%s: is not a directory; penta status needs the run.dir of a run",
                     state->directory);
     PT_TRY(status_read(state));
     PT_TRY(status_read_metrics(state));
@@ -120,7 +119,7 @@ static pt_status_t status_read_directory(state_t *state)
     PT_TRY(pt_checkpoint_newest(NULL, checkpoints, NULL, NULL, NULL, &newest));
     state->checkpoint = newest.path[0] ? newest.step : -1;
     PT_CHECK_COMMON(state->status || state->lock[0] || state->checkpoint >= 0, PT_CONFIG,
-                    "%s: no run has been at work here (no status.json, run.lock or "
+                    "%s: no run was started here (no status.json, run.lock or "
                     "checkpoints); name the run.dir of a run",
                     state->directory);
     return PT_OK;

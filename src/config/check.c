@@ -85,7 +85,7 @@ static pt_status_t check_model(const pt_config_t *config)
                         : "");
     if (config->data.path[0] && config->data.format == PT_FORMAT_TEXT &&
         config->model.vocab < 256)
-        return FAIL("%s is too small for %s: one token a byte needs 256",
+        return FAIL("%s is too small for %s: one token per byte needs 256",
                     CITE(0, model, vocab), CITE(1, data, format));
     return PT_OK;
 }
@@ -141,7 +141,7 @@ static pt_status_t check_parallel(const pt_config_t *config)
                         pt_cite(config, axes[i], cited[0], sizeof cited[0]), row->key);
     }
     if (config->run.device == PT_DEVICE_CUDA)
-        return FAIL("%s: this version computes on cpu", CITE(0, run, device));
+        return FAIL("%s: this version computes only on cpu", CITE(0, run, device));
     if (config->parallel.recompute > config->model.layers)
         return FAIL("%s: K must be 1 to the number of layers, %s",
                     CITE(0, parallel, recompute), CITE(1, model, layers));
@@ -208,7 +208,7 @@ static pt_status_t check_data(const pt_config_t *config)
                     CITE(0, run, eval_every), CITE(1, data, split));
     PT_TRY(pt_config_check_lists(config));
     if (config->data.separator[0] && config->data.format != PT_FORMAT_TEXT)
-        return FAIL("%s is looked for in text only, not with %s: leave it empty",
+        return FAIL("%s applies only to text, not to %s: leave it empty",
                     CITE(0, data, separator), CITE(1, data, format));
     return check_weights(config);
 }

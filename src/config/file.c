@@ -38,7 +38,7 @@ static void file_wait_for_writer(int file, const char *what, const char *path,
 
     if (poll(&pipe, 1, *is_told ? -1 : PATIENCE_MS) != 0 || *is_told)
         return;
-    pt_log_root(PT_LOG_WARN, "%s %s: waiting for somebody to write into it", what,
+    pt_log_root(PT_LOG_WARN, "%s %s: waiting for a process to write into it", what,
                 pt_show(path, shown, sizeof shown));
     *is_told = true;
 }

@@ -66,7 +66,7 @@ static pt_status_t gather_add_file(pt_string_t *out, const char *written)
                               line);
     }
     if (config_says_nothing(text))
-        pt_log_root(PT_LOG_WARN, "configuration file %s: no option stands in it",
+        pt_log_root(PT_LOG_WARN, "configuration file %s: it sets no option",
                     pt_show(path, shown, sizeof shown));
     pt_string_add(out, "%chome %s\n", PT_MARK, gather_home_directory());
     pt_string_add(out, "%cfile %s\n", PT_MARK, path);
@@ -229,7 +229,7 @@ static pt_status_t gather_add_environment(pt_string_t *out)
     for (char **variable = environ; variable && *variable; variable++)
         PT_TRY(gather_check_variable(*variable, &strangers));
     if (strangers.length)
-        pt_log_root(PT_LOG_WARN, "environment: without effect: %s%s", unread,
+        pt_log_root(PT_LOG_WARN, "environment: variables without effect: %s%s", unread,
                     strangers.truncated ? " ..." : "");
     return PT_OK;
 }
@@ -244,11 +244,10 @@ static pt_status_t config_check_named_file(const char *argument)
     for (int i = 0; value && pt_choice_word(words, i, word, sizeof word); i++)
         if (strlen(word) == (size_t)(value - name) &&
             strncasecmp(word, name, strlen(word)) == 0)
-            return PT_FAIL_COMMON(
-                PT_CONFIG,
-                "command line: %s: the configuration file is the first "
-                "argument, without a name for it: %s",
-                pt_show(argument, shown, sizeof shown), value + 1);
+            return PT_FAIL_COMMON(PT_CONFIG,
+                                  "command line: %s: give the configuration file as "
+                                  "the first argument, without a key: %s",
+                                  pt_show(argument, shown, sizeof shown), value + 1);
     return PT_OK;
 }
 
@@ -261,17 +260,15 @@ static pt_status_t gather_add_argument(pt_string_t *out, const char *argument)
     pt_show(argument, shown, sizeof shown);
     PT_TRY(config_check_named_file(argument));
     if (argument[0] == '-')
-        return PT_FAIL_COMMON(
-            PT_CONFIG,
-            "command line: %s: there are no such flags; options are written "
-            "section.key=value, such as train.steps=100",
-            shown);
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "command line: %s: no such flag; options are written "
+                              "section.key=value, such as train.steps=100",
+                              shown);
     if (!equals || equals == argument)
-        return PT_FAIL_COMMON(
-            PT_CONFIG,
-            "command line: %s: not section.key=value (one configuration file "
-            "may stand before the first of these)",
-            shown);
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "command line: %s: not section.key=value (a "
+                              "configuration file may only be the first argument)",
+                              shown);
     length = (size_t)(equals - argument);
     while (length > 0 && argument[length - 1] == ' ')
         length--;

@@ -48,9 +48,8 @@ static pt_status_t hf_get(const pt_hf_t *hf, const char *key, bool may_be_null,
 
     *out = json_is_null(value) ? NULL : value;
     if (value && !*out && !may_be_null)
-        return pt_hf_refuse(hf, key,
-                            "null is no value here; leave the key out for its "
-                            "default");
+        return pt_hf_refuse(
+            hf, key, "null is not allowed here; leave the key out to get its default");
     return PT_OK;
 }
 
@@ -65,8 +64,8 @@ static pt_status_t hf_get_either(const pt_hf_t *hf, const hf_size_t *row,
     PT_TRY(hf_get(hf, row->key, row->may_be_null, out));
     if (row->alias)
         PT_TRY(hf_get(hf, row->alias, row->may_be_null, &other));
-    snprintf(why, sizeof why, "another name of %s, but another value: give one of them",
-             row->key);
+    snprintf(why, sizeof why,
+             "another name of %s, with a different value: give one of them", row->key);
     if (*out && other && !json_equal(*out, other))
         return pt_hf_refuse(hf, row->alias, why);
     if (!*out && other) {
@@ -163,7 +162,7 @@ static pt_status_t hf_check_activation(const pt_hf_t *hf, const char *key,
     PT_TRY(hf_get(hf, key, false, &value));
     name = value ? json_string_value(value) : absent;
     if (!name)
-        return pt_hf_refuse(hf, key, "must be a text");
+        return pt_hf_refuse(hf, key, "must be a string");
     if (strcmp(name, known[0]) == 0 || strcmp(name, known[1]) == 0)
         return PT_OK;
     snprintf(why, sizeof why, "\"%s\" is not supported; \"%s\" is",
@@ -207,9 +206,9 @@ static pt_status_t hf_set_gpt2_dropout(const pt_hf_t *hf)
         return PT_OK;
     for (int i = 1; i < 3; i++)
         if (rate[i] != rate[0])
-            return pt_hf_refuse(
-                hf, keys[i],
-                "differs from resid_pdrop, but there is one rate: set model.dropout");
+            return pt_hf_refuse(hf, keys[i],
+                                "differs from resid_pdrop, but only one rate is "
+                                "supported: set model.dropout");
     return pt_hf_set_number(hf, keys[0], "dropout", rate[0]);
 }
 

@@ -109,7 +109,8 @@ pt_status_t pt_hf_check_keys(const pt_hf_t *hf)
     PT_TRY_GOTO(free_all, notes.status);
     PT_TRY_GOTO(free_all, unknown.status);
     if (notes.length > 0 && hf->log_level >= (int)PT_LOG_INFO)
-        pt_log_root(PT_LOG_INFO, "%s: without effect here:%s", hf->file, notes.data);
+        pt_log_root(PT_LOG_INFO, "%s: keys without effect here:%s", hf->file,
+                    notes.data);
     if (unknown.length > 0 && hf->log_level >= (int)PT_LOG_WARN)
         pt_log_root(PT_LOG_WARN,
                     "%s: this family has no such keys, they are ignored:%s "

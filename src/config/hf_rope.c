@@ -26,7 +26,7 @@ static pt_status_t hf_take_theta(rope_t *rope, const char *place, const json_t *
     if (!json_is_number(value))
         return pt_hf_refuse(rope->hf, key, "must be a number above 1");
     if (rope->key[0] && theta != rope->theta)
-        return pt_hf_refuse(rope->hf, key, "two places, two values");
+        return pt_hf_refuse(rope->hf, key, "given twice, with different values");
     memcpy(rope->key, key, sizeof key);
     rope->theta = theta;
     return PT_OK;

@@ -69,8 +69,8 @@ static pt_status_t home_take_beginning(expansion_t *x, const char **text)
         return home_add(x);
     }
     if (**text == '~')
-        return home_refuse(x, "home directories of others are not looked up: write the "
-                              "directory itself; a file of that name is ./~...");
+        return home_refuse(x, "home directories of other users are not expanded: write "
+                              "the directory itself; a file of that name is ./~...");
     return PT_OK;
 }
 
@@ -90,9 +90,8 @@ static pt_status_t home_expand(expansion_t *x)
         }
         if (home_is_variable(text))
             return home_refuse(
-                x, "variables of the shell are not looked up, but for $HOME "
-                   "at the beginning: write the value itself; a $ in a name "
-                   "is \"\\x24\", in quotes");
+                x, "shell variables are not expanded, except $HOME at the beginning: "
+                   "write the value itself; a $ in a name is \"\\x24\", in quotes");
         if (*text == '\\' && text[1]) { /* in a list, or in quotes */
             pt_text_add(&x->out, "%.2s", text);
             text += 2;

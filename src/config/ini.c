@@ -65,8 +65,7 @@ static pt_status_t ini_check_section(const ini_state_t *state, const char *line,
         rest++;
     if (rest < line + length && *rest != ';' && *rest != '#')
         return PT_FAIL_COMMON(PT_CONFIG,
-                              "%s: something follows the ] of a section: begin it in a "
-                              "line of its own",
+                              "%s: text after the ] of a section: put it on a new line",
                               where);
     snprintf(name, sizeof name, "%.*s", (int)(end - line - 1), line + 1);
     if (state->unknown || pt_section_help(name))
@@ -137,9 +136,8 @@ static pt_status_t ini_check_lines(ini_state_t *state)
         if (bare > INI_LINE && !ini_is_comment(line, bare))
             return PT_FAIL_COMMON(
                 PT_CONFIG,
-                "%s: line of %zu bytes; at most %d: go on with the value in indented "
-                "lines "
-                "below (lists: an element a line; other texts: parts in quotes)",
+                "%s: line of %zu bytes; at most %d: continue the value in indented "
+                "lines below (lists: one element per line; other texts: quoted parts)",
                 where, bare, INI_LINE);
         state->at += length + 1;
     }
@@ -201,11 +199,10 @@ static pt_status_t ini_add_continuation(ini_state_t *state, const char *spelling
     snprintf(key, sizeof key, "%.*s", (int)(name < 60 ? name : 60), spelling);
     if ((row->type != PT_TYPE_TEXT && row->type != PT_TYPE_VALUE) ||
         (*after == '=' && pt_option_find(row->section, key)))
-        return PT_FAIL_COMMON(
-            PT_CONFIG,
-            "%s: an indented line goes on with the value of %s.%s, line %d; "
-            "begin keys in the first column",
-            where, row->section, row->key, state->first_line);
+        return PT_FAIL_COMMON(PT_CONFIG,
+                              "%s: an indented line continues the value of %s.%s, line "
+                              "%d; begin keys in the first column",
+                              where, row->section, row->key, state->first_line);
     PT_TRY(ini_decode(state, where, spelling, state->piece));
     if (length > 0 && spelling[0] != '"') {
         bool is_list = strchr(row->unit, ',') != NULL;
@@ -235,8 +232,8 @@ static pt_status_t ini_begin_value(ini_state_t *state, const char *section,
     if (!*section)
         return PT_FAIL_COMMON(
             PT_CONFIG,
-            "%s: %.60s stands before any [section]; section.key = value "
-            "is for arguments, here it is key = value below [section]",
+            "%s: %.60s stands before any [section]; in a file write key = value below "
+            "[section] (section.key=value is for arguments)",
             where, key);
     PT_TRY(pt_option_lookup(section, key, where, &row));
     if (state->seen[pt_option_id(row)])

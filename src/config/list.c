@@ -133,8 +133,8 @@ static pt_status_t list_check_validation(const pt_config_t *config, int index)
 
     pt_cite(config, ID(data, validation), cited, sizeof cited);
     PT_CHECK_COMMON(file && *file, PT_CONFIG,
-                    "%s: number %d must be NAME=FILE, a name for the report and what "
-                    "to evaluate",
+                    "%s: item %d must be NAME=FILE, a name for the reports and the "
+                    "file to evaluate",
                     cited, index + 1);
     PT_CHECK_COMMON(length > 0 && length < PT_VALIDATION_NAME &&
                         strspn(name, NAME_LETTERS) == length,

@@ -28,7 +28,7 @@ static pt_status_t precision_check_narrow(const pt_config_t *config)
     char cited[2][PT_CITED];
 
     if (config->train.grad_dtype == PT_NARROW_BF16 && !bf16)
-        return FAIL("%s with %s: gradients of that precision are added up in fp32: "
+        return FAIL("%s with %s: gradients of that precision are accumulated in fp32: "
                     "leave it out, or set train.precision=bf16",
                     CITE(0, train, grad_dtype), CITE(1, train, precision));
     if (config->train.moments_dtype == PT_NARROW_BF16 && !bf16)
@@ -38,7 +38,7 @@ static pt_status_t precision_check_narrow(const pt_config_t *config)
     if (config->train.grad_dtype == PT_NARROW_BF16 &&
         config->parallel.reduce_dtype == PT_NARROW_FP32)
         return FAIL("%s with %s would send twice the bytes for the same bits, since "
-                    "the sum is made in fp32 anyway: leave it out",
+                    "the sum is in fp32 anyway: leave it out",
                     CITE(0, parallel, reduce_dtype), CITE(1, train, grad_dtype));
     return PT_OK;
 }

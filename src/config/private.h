@@ -74,9 +74,8 @@ const pt_option_t *pt_nearest_option(const char *dotted, int *distance);
 
 /* ---- quote.c: the spelling of values ---- */
 #define PT_BROKEN_QUOTES                                                               \
-    "broken quotes; a value may stand in \"...\" as a whole, with \\\" \\\\ \\n \\t "  \
-    "\\xHH "                                                                           \
-    "inside; '...' are not quotes here"
+    "broken quotes; quote the whole value as \"...\", with "                           \
+    "\\\" \\\\ \\n \\t \\xHH inside; '...' are not quotes here"
 /* Decodes the spelling in a file or argument: "…" with \" \\ \n \t \xHH, or plain text.
  * False: longer than size - 1, or broken quotes. Quotes that only a shell would remove
  * are broken: 'x', "x" y, "x. */

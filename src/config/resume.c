@@ -260,13 +260,12 @@ pt_status_t pt_config_check_resume(const pt_config_t *config, const char *archiv
     PT_TRY_GOTO(free_all, different.status);
     PT_TRY_GOTO(free_all, archive.unknown.status);
     if (different.length > 0)
-        status = PT_FAIL_COMMON(PT_CONFIG,
-                                "the checkpoint was made with other options that must "
-                                "stay the same:%s\nresume with "
-                                "the values of the checkpoint, or start anew with "
-                                "checkpoint.resume=none in another "
-                                "run.dir",
-                                different.data);
+        status = PT_FAIL_COMMON(
+            PT_CONFIG,
+            "options that must stay the same differ from those of the "
+            "checkpoint:%s\nresume with the values of the checkpoint, or start anew "
+            "with checkpoint.resume=none in another run.dir",
+            different.data);
 free_all:
     pt_free(different.data);
     resume_free_archive(&archive);
@@ -384,8 +383,8 @@ pt_status_t pt_config_check_model(const pt_config_t *config, const char *archive
     PT_TRY_GOTO(free_all, found.unsaid.status);
     if (found.unsaid.length > 0)
         pt_log_root(PT_LOG_WARN,
-                    "%s does not say%s of its model, and shapes do not tell: those of "
-                    "this run are taken",
+                    "%s does not record%s of its model, and tensor shapes do not "
+                    "determine them: the values of this run are used",
                     path, found.unsaid.data);
     if (found.wrong.length > 0)
         status = PT_FAIL_COMMON(PT_CONFIG,

@@ -54,11 +54,10 @@ static pt_status_t corpus_warn_of_container(const pt_corpus_t *corpus,
     PT_TRY(pt_corpus_read_file(file, 0, sizeof head - 1, (uint8_t *)head));
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strncmp(head, kinds[i].first, strlen(kinds[i].first)) == 0)
-            pt_log_root(
-                PT_LOG_WARN,
-                "%s: %s begins like a %s file: its bytes are taken as they are; "
-                "unpack it if they are not meant",
-                corpus->option, file->path, kinds[i].kind);
+            pt_log_root(PT_LOG_WARN,
+                        "%s: %s begins like a %s file: its bytes are used as tokens; "
+                        "unpack it if that is not intended",
+                        corpus->option, file->path, kinds[i].kind);
     return PT_OK;
 }
 
@@ -72,8 +71,8 @@ static pt_status_t corpus_open_one(pt_corpus_t *corpus, const char *path, bool c
     else
         PT_TRY(pt_corpus_open_file(corpus->option, path, file));
     PT_CHECK(file->bytes % file->width == 0, PT_CONFIG,
-             "%s: %s has %lld bytes, no multiple of the %d of a token: it is "
-             "truncated, or data.format is another",
+             "%s: %s has %lld bytes, not a multiple of the %d of a token: it is "
+             "truncated, or data.format is wrong",
              corpus->option, file->path, (long long)file->bytes, file->width);
     if (check && corpus->format != PT_FORMAT_IDX)
         PT_TRY(corpus_warn_of_container(corpus, file));
@@ -112,7 +111,7 @@ static pt_status_t corpus_open_files(pt_corpus_t *corpus, const pt_config_t *con
     char path[PT_CONFIG_TEXT];
 
     PT_CHECK(count > 0, PT_CONFIG,
-             "data.path is empty: set data.path=FILE[,FILE...], what to train on");
+             "data.path is empty: set data.path=FILE[,FILE...] to the training data");
     PT_TRY(corpus_make_room(corpus, count));
     for (int i = 0; i < count; i++) {
         pt_config_item(config, PT_OPTION_data_path, i, path);

@@ -76,7 +76,7 @@ static pt_status_t index_take_type(const pt_corpus_index_t *index, int code,
                  {8, true},  {0, false}, {0, false}, {2, false}};
 
     PT_CHECK(code != 6 && code != 7, PT_CONFIG,
-             "%s: elements of type code %d are floating-point numbers, no tokens",
+             "%s: elements of type code %d are floating-point numbers, not tokens",
              index->file.path, code);
     PT_CHECK(code >= 1 && code < (int)(sizeof types / sizeof types[0]), PT_CONFIG,
              "%s: unknown type code %d; tokens have 1, 2, 3, 4, 5 or 8",
@@ -130,7 +130,7 @@ static pt_status_t index_read_header(pt_corpus_index_t *index, pt_corpus_file_t 
              (long long)index->file.bytes);
     PT_TRY(pt_corpus_read_file(&index->file, 0, HEADER_BYTES, header));
     PT_CHECK(memcmp(header, MAGIC, MAGIC_BYTES) == 0, PT_CONFIG,
-             "%s: no index of Megatron-LM: it does not begin with MMIDIDX", path);
+             "%s: not an index of Megatron-LM: it does not begin with MMIDIDX", path);
     PT_CHECK(index_count_at(header + MAGIC_BYTES) == 1, PT_CONFIG,
              "%s: version %llu of the index format; this program reads version 1", path,
              (unsigned long long)index_count_at(header + MAGIC_BYTES));
@@ -152,11 +152,10 @@ static pt_status_t index_take_sequence(index_reader_t *reader,
     PT_TRY(index_next(reader, &reader->offset, &offset));
     PT_CHECK(length >= 0, PT_CONFIG, "%s: sequence %lld has the length %lld: damaged",
              path, (long long)sequence, (long long)length);
-    PT_CHECK(
-        offset == *end, PT_CONFIG,
-        "%s: sequence %lld begins at byte %lld of %s, the one before ends at %lld: "
-        "damaged, or not written one after the other",
-        path, (long long)sequence, (long long)offset, bin->path, (long long)*end);
+    PT_CHECK(offset == *end, PT_CONFIG,
+             "%s: sequence %lld begins at byte %lld of %s, the one before ends at "
+             "%lld: damaged, or not written in order",
+             path, (long long)sequence, (long long)offset, bin->path, (long long)*end);
     PT_CHECK(length <= (bin->bytes - offset) / bin->width, PT_CONFIG,
              "%s: sequence %lld needs %lld tokens from byte %lld on, but %s has %lld "
              "bytes: truncated, or of another index",

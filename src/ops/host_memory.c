@@ -177,8 +177,8 @@ static void host_memory_advise(const limit_t *limit, int64_t wanted, char *out,
                                size_t size)
 {
     snprintf(out, size,
-             "raise the limit: ulimit %s %lld or more, or unlimited (Slurm hands it on "
-             "from where a job was submitted: sbatch --propagate=NONE)",
+             "raise the limit: ulimit %s %lld or more, or unlimited (Slurm copies it "
+             "from the shell that submitted the job: sbatch --propagate=NONE)",
              limit->flag, (long long)((wanted / MIB + 1) * (MIB / 1024)));
 }
 
