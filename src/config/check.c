@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules between options. Each message gives the
- * values, their origin, and the nearest valid value. */
+/* Rules between options. Each message gives the values, their origin, and the nearest
+ * valid value. */
 #include "src/config/private.h"
 
 #include <math.h>
