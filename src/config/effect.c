@@ -7,8 +7,8 @@ static pt_effect_t effect_if(bool changes)
     return changes ? PT_EFFECT_RESULT : PT_EFFECT_BITS;
 }
 
-/* Is it certain that no gradient is sent? The replicas of experts are among the ranks of these
- * axes. */
+/* Whether it is certain that no gradient is sent. Replicas of experts are among the
+ * ranks of these axes. */
 static bool effect_is_alone(const pt_config_t *config)
 {
     return config->parallel.ranks == 1 ||
@@ -16,8 +16,8 @@ static bool effect_is_alone(const pt_config_t *config)
             config->parallel.context == 1);
 }
 
-/* Does the rate depend on the length of the schedule? A warm-up that was given is never lowered to
- * it, and after the warm-up a constant rate has no length. */
+/* Whether the learning rate depends on the length of the schedule. A given warm-up is
+ * never lowered to that length, and a constant rate has none after the warm-up. */
 static bool effect_has_length(const pt_config_t *config)
 {
     return config->train.decay != PT_DECAY_CONSTANT ||
@@ -39,7 +39,7 @@ pt_effect_t pt_option_effect(pt_option_id_t id, const pt_config_t *config)
         return effect_if(config->train.grad_dtype != PT_NARROW_BF16 &&
                          !effect_is_alone(config));
     case PT_OPTION_train_decay_steps: return effect_if(effect_has_length(config));
-    case PT_OPTION_train_loss_scale: /* other precisions accept only dynamic and do not scale */
+    case PT_OPTION_train_loss_scale: /* used by fp16 only; else always dynamic */
         return effect_if(config->train.precision == PT_PRECISION_FP16);
     case PT_OPTION_train_min_lr:
         return effect_if(config->train.decay != PT_DECAY_CONSTANT);

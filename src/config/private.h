@@ -139,8 +139,8 @@ pt_status_t pt_config_assemble(const char *name, const char *gathered, pt_config
 
 /* ---- syntax.c: values with a syntax of their own ---- */
 typedef struct pt_syntax {
-    /* Reads `text` into `field`. False: not such a value; `what` says why, and `field` is
-     * unchanged. */
+    /* Reads `text` into `field`. False: not a valid value; `what` gives the reason, and
+     * `field` is unchanged. */
     bool (*read)(const char *text, void *field, char *what, size_t size);
     /* Writes a text that reads as the same value. */
     void (*write)(const void *field, char *buffer, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values with a syntax of their own: each kind is read and written here, and nowhere else. */
+/* Values with a syntax of their own. Each kind is read and written only here. */
 #include "src/config/private.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* ---- times: [HH:]MM:SS, the format of Slurm ---- */
 
-/* Exactly [HH:]MM:SS, and more than 0. */
+/* Reads exactly [HH:]MM:SS, more than 0. */
 static bool syntax_read_clock(const char *text, int64_t *sec)
 {
     int64_t part[3], all;
@@ -188,7 +188,8 @@ const pt_syntax_t pt_syntax_recompute = {syntax_read_recompute, syntax_write_rec
 
 /* ---- scale: dynamic|VALUE ---- */
 
-/* Division by a power of two is exact, so the scale does not change norms and updates. */
+/* Division by a power of two is exact, so the scale does not change norms and
+ * updates. */
 static bool syntax_read_scale(const char *text, void *field, char *what, size_t size)
 {
     double largest = ldexp(1, PT_LOSS_SCALE_BITS), scale = 0, fraction;
@@ -250,7 +251,7 @@ static bool syntax_read_shares(const char *text, pt_value_split_t *split)
 static bool syntax_read_split(const char *text, void *field, char *what, size_t size)
 {
     pt_value_split_t split;
-    double train, validation; /* the nearest */
+    double train, validation; /* the nearest valid shares */
 
     if (!syntax_read_shares(text, &split)) {
         snprintf(what, size, "must be two numbers, such as 0.95,0.05");
@@ -265,7 +266,7 @@ static bool syntax_read_split(const char *text, void *field, char *what, size_t 
                  validation);
         return false;
     }
-    /* Adding 0 turns -0, which would be another value, into 0. */
+    /* Adding 0.0 changes -0.0, which would be another value, to 0.0. */
     *(pt_value_split_t *)field =
         (pt_value_split_t){split.train + 0.0, split.validation + 0.0};
     return true;

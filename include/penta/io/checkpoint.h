@@ -81,8 +81,8 @@ pt_status_t pt_checkpoint_write(pt_checkpoint_writer_t *writer, int tensor,
  * path: borrowed until publish; NULL: none.
  * Local. */
 void pt_checkpoint_set_record(pt_checkpoint_writer_t *writer, const char *path);
-/* What is verified of a new file, as checkpoint.verify says: metadata; also the digests;
- * also all elements, which are read back. */
+/* Verification of a new file (checkpoint.verify): metadata; also the digests; also all
+ * elements, which are read back. */
 typedef enum pt_verify { PT_VERIFY_NONE, PT_VERIFY_DIGEST, PT_VERIFY_FULL } pt_verify_t;
 /* Publishes the checkpoint: close and fsync on every rank; digests, header and fsync on
  * rank 0; reopen and verify; rename; fsync of the directory.
