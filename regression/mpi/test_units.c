@@ -74,6 +74,18 @@ static float value(int rank, int bucket, int64_t i)
     return ranks_number(rank * 100 + bucket, i);
 }
 
+/* The whole buffer of a bucket, through the view of its first parameter. */
+static pt_tensor_t whole_grads(int bucket)
+{
+    int p = 0;
+
+    while (pt_units_bucket_of(rig.units, p) != bucket)
+        p++;
+    pt_tensor_t first = pt_units_grad(rig.units, p);
+    return pt_tensor_1d(first.data, first.dtype, first.memory,
+                        pt_bucket_elements(rig.units, bucket));
+}
+
 static void copy(pt_tensor_t x, float *host, bool out)
 {
     pt_tensor_t y = pt_tensor_1d(host, PT_F32, PT_MEMORY_HOST, pt_tensor_count(&x));
@@ -82,13 +94,15 @@ static void copy(pt_tensor_t x, float *host, bool out)
     MUST(ranks.device->ops->stream_sync(ranks.device, ranks.stream));
 }
 
-static bool holds(pt_tensor_t x, float (*expected)(int bucket, int64_t i), int bucket)
+/* Element i of x is `first` + i of the bucket. */
+static bool holds(pt_tensor_t x, int64_t first,
+                  float (*expected)(int bucket, int64_t i), int bucket)
 {
     int64_t count = pt_tensor_count(&x);
 
     copy(x, numbers, true);
     for (int64_t i = 0; i < count; i++)
-        wanted[i] = expected(bucket, i);
+        wanted[i] = expected(bucket, first + i);
     return memcmp(numbers, wanted, (size_t)count * sizeof *numbers) == 0;
 }
 
@@ -110,7 +124,7 @@ static bool step(void)
 
     MUST(pt_units_clear_grads(rig.units, ranks.stream));
     for (int b = 0; b < pt_units_buckets(rig.units); b++) {
-        pt_tensor_t grads = pt_bucket_grads(rig.units, b);
+        pt_tensor_t grads = whole_grads(b);
         for (int64_t i = 0; i < pt_tensor_count(&grads); i++)
             numbers[i] = value(ranks.rank, b, i);
         copy(grads, numbers, false);
@@ -125,7 +139,9 @@ static bool step(void)
     ok = traffic->waits == waits;
     MUST(pt_units_finish(rig.units, ranks.stream));
     for (int b = 0; b < pt_units_buckets(rig.units); b++)
-        ok = holds(pt_bucket_grads(rig.units, b), sum_of, b) && ok;
+        ok = holds(pt_bucket_grads(rig.units, b), pt_bucket_updated(rig.units, b).first,
+                   sum_of, b) &&
+             ok;
     return ok;
 }
 
@@ -140,30 +156,73 @@ static float owner_of(int bucket, int64_t i)
     return value(owner, bucket, i);
 }
 
+/* Sets this replica's shard of the weights, and learns the others' ends. */
+static pt_tensor_t write_shard(int bucket)
+{
+    pt_tensor_t weights = pt_bucket_weights(rig.units, bucket);
+    pt_bucket_range_t shard = pt_bucket_shard(rig.units, bucket);
+    int64_t end = shard.first + shard.count;
+
+    for (int root = 0; root < ranks.size; root++)
+        MUST(pt_comm_gather_bytes(ranks.world, root, &end, sizeof end, shard_end));
+    memset(numbers, 0x55, sizeof numbers);
+    for (int64_t i = shard.first; i < end; i++)
+        numbers[i] = value(ranks.rank, bucket, i);
+    copy(weights, numbers, false);
+    return weights;
+}
+
 static bool gather(void)
 {
     bool ok = true;
 
     for (int b = 0; b < pt_units_buckets(rig.units); b++) {
-        pt_tensor_t weights = pt_bucket_weights(rig.units, b);
-        pt_bucket_range_t shard = pt_bucket_shard(rig.units, b);
-        int64_t end = shard.first + shard.count;
-        for (int root = 0; root < ranks.size; root++)
-            MUST(pt_comm_gather_bytes(ranks.world, root, &end, sizeof end, shard_end));
-        memset(numbers, 0x55, sizeof numbers);
-        for (int64_t i = shard.first; i < shard.first + shard.count; i++)
-            numbers[i] = value(ranks.rank, b, i);
-        copy(weights, numbers, false);
+        pt_tensor_t weights = write_shard(b);
         MUST(pt_bucket_gather(rig.units, b, weights, ranks.stream));
-        ok = ranks.size == 1 || (holds(weights, owner_of, b) && ok);
+        ok = ranks.size == 1 || (holds(weights, 0, owner_of, b) && ok);
     }
     return ok;
 }
 
-static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_bytes)
+/* Updated buckets are whole when they are needed, or settled; nobody waits before. At stage 0 nothing is sent. */
+static bool update(bool zero, bool settle)
+{
+    const pt_traffic_t *traffic = pt_engine_traffic(ranks.engine);
+    const pt_traffic_row_t *row = &traffic->rows[PT_AXIS_DATA][PT_ALL_GATHER];
+    int64_t calls = row->calls, waits;
+    bool ok = true;
+
+    for (int b = 0; b < pt_units_buckets(rig.units); b++)
+        write_shard(b);
+    waits = traffic->waits;
+    for (int b = 0; b < pt_units_buckets(rig.units); b++)
+        MUST(pt_bucket_was_updated(rig.units, b, ranks.stream));
+    ok = traffic->waits == waits &&
+         row->calls - calls == (zero && ranks.size > 1) * pt_units_buckets(rig.units);
+    if (settle)
+        MUST(pt_units_settle(rig.units, ranks.stream));
+    for (int u = 0; u < rig.table.units; u++)
+        MUST(pt_units_need(rig.units, u, ranks.stream));
+    for (int b = 0; b < pt_units_buckets(rig.units); b++) {
+        for (int root = 0; root < ranks.size; root++) {
+            pt_bucket_range_t shard = pt_bucket_shard(rig.units, b);
+            int64_t end = shard.first + shard.count;
+            MUST(pt_comm_gather_bytes(ranks.world, root, &end, sizeof end, shard_end));
+        }
+        if (zero || ranks.size == 1)
+            ok = holds(pt_bucket_weights(rig.units, b), 0, owner_of, b) && ok;
+    }
+    for (int u = 0; u < rig.table.units; u++)
+        MUST(pt_units_release(rig.units, u, ranks.stream));
+    return ok;
+}
+
+static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_bytes,
+                      int zero)
 {
     for (int chaos = 0; chaos < 3; chaos++) {
-        pt_units_options_t options = {.overlap = chaos != 2,
+        pt_units_options_t options = {.zero = zero,
+                                      .overlap = chaos != 2,
                                       .in_flight = 1 + chaos,
                                       .merge_bytes = merge_bytes,
                                       .wire_dtype = PT_F32};
@@ -171,8 +230,13 @@ static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_byt
         open_rig(arch, options, true);
         bool ok = step();
         ok = step() && ok;
-        tap_all(ok, "%s: sums, and no wait before finish; chaos %d", name, chaos);
+        tap_all(ok, "%s, stage %d: sums, and no wait before finish; chaos %d", name,
+                zero, chaos);
         tap_all(gather(), "%s: every shard reaches all", name);
+        ok = update(zero, false);
+        tap_all(ok, "%s, stage %d: updated weights reach all when needed", name, zero);
+        ok = update(zero, true);
+        tap_all(ok, "%s, stage %d: or when settled", name, zero);
         close_rig();
         ranks_close_engine();
     }
@@ -223,9 +287,11 @@ int main(int argc, char **argv)
 
     wide.vocab = 3000, wide.hidden = 200;
     ranks_start(&argc, &argv);
-    test_sums("few elements", &small, 0);
-    test_sums("merged", &small, 20000);
-    test_sums("several pieces", &wide, 0);
+    for (int zero = 0; zero < 2; zero++) {
+        test_sums("few elements", &small, 0, zero);
+        test_sums("merged", &small, 20000, zero);
+        test_sums("several pieces", &wide, 0, zero);
+    }
     test_memory();
     return ranks_finish();
 }

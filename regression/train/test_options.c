@@ -18,6 +18,7 @@ static const struct {
 } walk[] = {
     {"parallel.ranks", {"NP"}},
     {"parallel.order", {"data,pipeline,context,tensor", "context,data,tensor,pipeline"}},
+    {"parallel.zero", {"1", "1 parallel.unit_mib=1"}},
     {"parallel.schedule", {"gpipe"}},
     {"parallel.recompute", {"selective", "full", "every:2", "every:3"}},
     {"parallel.unit_mib", {"1", "1048576"}},
@@ -60,7 +61,6 @@ static const struct {
     const char *key, *value;
 } single[] = {
     {"parallel.pipeline", "2"},
-    {"parallel.zero", "1"},
     {"train.loss_scale", "1024"},
 };
 

@@ -88,6 +88,7 @@ static void measure(const pt_config_t *config, measured_t *m)
         pt_step_result_t step;
         MUST(pt_train_step(&m->trainer, NULL, NULL, &step));
     }
+    MUST(pt_units_settle(m->trainer.session.units, m->trainer.session.stream));
 }
 
 static void test_plan(const char *name, const char *settings)
@@ -119,16 +120,21 @@ static void test_plan(const char *name, const char *settings)
 }
 
 /* Bytes of a step by hand: a reduce-scatter and an all-gather of every unit, padded to 1,024 elements a
- * tensor and cut over the replicas between such blocks, as evenly as they allow. One layer of a Llama:
- * width 32, ffn 48, 4 and 2 heads of 8. */
-static void test_by_hand(void)
+ * tensor and cut over the replicas between such blocks, as evenly as they allow. Gradients are gathered at
+ * stage 0 and weights at stage 1, where moments (and master weights, of which fp32 needs none) are cut as the
+ * sums are. One layer of a Llama: width 32, ffn 48, 4 and 2 heads of 8. */
+static void test_by_hand(int zero, bool bf16)
 {
     static const int64_t layer[] = {64 * 32, 32 * 32, 32, 96 * 32, 32 * 48, 32};
-    pt_config_t *config = tt_config(TT_LLAMA, "model.layers=1 train.precision=fp32");
+    char more[128];
     pt_plan_t plan;
     int64_t unit[3] = {256 * 32, 0, 1024 + 256 * 32}, sum = 0, own = 0;
     const pt_traffic_row_t *rows = plan.step.rows[PT_AXIS_DATA];
+    int gathered = zero && bf16 ? 2 : 4, moments = bf16 ? 12 : 8;
 
+    snprintf(more, sizeof more, "model.layers=1 train.precision=%s parallel.zero=%d",
+             bf16 ? "bf16" : "fp32", zero);
+    pt_config_t *config = tt_config(TT_LLAMA, more);
     for (int i = 0; i < 6; i++)
         unit[1] += (layer[i] + 1023) / 1024 * 1024;
     for (int u = 0; u < 3; u++) {
@@ -137,13 +143,14 @@ static void test_by_hand(void)
         own += 1024 * (blocks * (tt.rank + 1) / tt.size - blocks * tt.rank / tt.size);
     }
     MUST(pt_train_plan(config, tt.rank, tt.size, NULL, &plan));
-    tap_all(plan.bytes[PT_CLASS_PARAMETERS] == 4 * sum &&
-                plan.bytes[PT_CLASS_OPTIMIZER] == 8 * sum,
-            "weights and moments as counted by hand");
+    tap_all(plan.bytes[PT_CLASS_PARAMETERS] == (bf16 ? 2 : 4) * sum &&
+                plan.bytes[PT_CLASS_OPTIMIZER] == moments * (zero ? own : sum),
+            "%s: weights and moments as counted by hand", more);
     tap_all(rows[PT_REDUCE_SCATTER].bytes_sent == 4 * (sum - own) &&
-                rows[PT_ALL_GATHER].bytes_sent == 4 * own * (tt.size - 1) &&
-                rows[PT_REDUCE_SCATTER].calls == (tt.size > 1 ? 3 : 0),
-            "traffic as counted by hand");
+                rows[PT_ALL_GATHER].bytes_sent == gathered * own * (tt.size - 1) &&
+                rows[PT_REDUCE_SCATTER].calls == (tt.size > 1 ? 3 : 0) &&
+                rows[PT_ALL_GATHER].calls == rows[PT_REDUCE_SCATTER].calls,
+            "%s: traffic as counted by hand", more);
     pt_free(config);
 }
 
@@ -192,7 +199,10 @@ int main(int argc, char **argv)
 {
     tt_start(&argc, &argv);
     tt_write_corpus("corpus.txt", 20000);
-    test_by_hand();
+    for (int zero = 0; zero < 2; zero++) {
+        test_by_hand(zero, false);
+        test_by_hand(zero, true);
+    }
     test_bytes_a_parameter();
     test_plan("bf16", TT_LLAMA "train.precision=bf16 ");
     test_plan("bf16, 12 bytes", TT_GPT2 "train.precision=bf16 train.grad_dtype=bf16 "
@@ -206,6 +216,8 @@ int main(int argc, char **argv)
     test_plan("full recompute",
               TT_GPT2 "parallel.recompute=full parallel.schedule=gpipe "
                       "train.micro_batch=1 ");
+    test_plan("sharded moments", TT_LLAMA "train.precision=bf16 parallel.zero=1 ");
+    test_plan("sharded, merged", TT_GPT2 "parallel.unit_mib=1 parallel.zero=1 ");
     test_plan("merged units", TT_LLAMA "parallel.unit_mib=1 parallel.overlap=false ");
     test_plan("one in flight",
               TT_QWEN "comm.in_flight=1 parallel.recompute=selective ");

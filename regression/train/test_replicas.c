@@ -116,6 +116,11 @@ int main(int argc, char **argv)
         test_replica(bf16, kind % tt.size, kind);
     pt_free(config);
     pt_free(bf16);
+    /* At stage 1 what computes has replicas, and the masters have none. */
+    bf16 = tt_config(TT_LLAMA, "train.precision=bf16 parallel.zero=1");
+    for (int bad = 0; bad < tt.size; bad++)
+        test_replica(bf16, bad, COMPUTE);
+    pt_free(bf16);
     test_run();
     return tt_finish();
 }

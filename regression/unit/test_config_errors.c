@@ -117,7 +117,7 @@ static const struct {
     {"parallel.expert=2", {"parallel.expert=2"}},
     {"parallel.data=4", {"parallel.data=4", "6 ranks", "set it to 6"}},
     {"parallel.ranks=4", {"parallel.ranks=4", "6 ranks"}},
-    {"parallel.zero=1", {"parallel.zero=1", "one of 0"}},
+    {"parallel.zero=4", {"parallel.zero=4", "one of 0|1"}},
     {"parallel.order=tensor,tensor,pipeline,data", {"parallel.order", "once each"}},
     {"parallel.order=tensor,context,pipeline,data,", {"parallel.order", "once each"}},
     {"parallel.order=", {"parallel.order", "once each"}},

@@ -107,24 +107,18 @@ pt_status_t pt_optim_loaded(pt_optim_t *optim, pt_stream_t *stream)
     return PT_OK;
 }
 
-/* What two ranges of a bucket have in common; count <= 0: nothing. */
-static pt_bucket_range_t optim_common(pt_bucket_range_t a, pt_bucket_range_t b)
-{
-    int64_t first = a.first > b.first ? a.first : b.first;
-    int64_t a_end = a.first + a.count, b_end = b.first + b.count;
-    return (pt_bucket_range_t){first, (a_end < b_end ? a_end : b_end) - first};
-}
-
 static pt_status_t optim_add_squares(pt_optim_t *optim, int bucket,
                                      pt_bucket_range_t range, pt_tensor_t accumulator,
                                      pt_stream_t *stream)
 {
-    pt_bucket_range_t mine = optim_common(range, pt_bucket_shard(optim->units, bucket));
+    pt_bucket_range_t mine =
+        pt_bucket_common(range, pt_bucket_shard(optim->units, bucket));
     pt_op_sum_squares_t sum = {.accumulator = accumulator};
-    if (mine.count <= 0)
+    int64_t first = pt_bucket_updated(optim->units, bucket).first;
+    if (mine.count == 0)
         return PT_OK;
-    sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
-                            mine.count);
+    sum.x = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0,
+                            mine.first - first, mine.count);
     return pt_op_sum_squares(optim->device, stream, &sum);
 }
 
@@ -148,10 +142,10 @@ static pt_status_t optim_update_param(pt_optim_t *optim, int param, pt_op_adamw_
     const moments_t *m = &optim->moments[bucket];
     pt_bucket_range_t whole = pt_bucket_updated(optim->units, bucket);
     pt_tensor_t local = pt_units_local_shape(optim->units, param);
-    pt_bucket_range_t mine =
-        optim_common(whole, (pt_bucket_range_t){pt_units_offset(optim->units, param),
-                                                pt_tensor_count(&local)});
-    if (mine.count <= 0)
+    pt_bucket_range_t mine = pt_bucket_common(
+        whole, (pt_bucket_range_t){pt_units_offset(optim->units, param),
+                                   pt_tensor_count(&local)});
+    if (mine.count == 0)
         return PT_OK;
     int64_t at = mine.first - whole.first;
     pt_tensor_t weights = pt_bucket_weights(optim->units, bucket);
@@ -159,8 +153,8 @@ static pt_status_t optim_update_param(pt_optim_t *optim, int param, pt_op_adamw_
                                    at, mine.count);
     adamw.exp_avg = pt_tensor_slice(m->exp_avg, 0, at, mine.count);
     adamw.exp_avg_sq = pt_tensor_slice(m->exp_avg_sq, 0, at, mine.count);
-    adamw.grad = pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, mine.first,
-                                 mine.count);
+    adamw.grad =
+        pt_tensor_slice(pt_bucket_grads(optim->units, bucket), 0, at, mine.count);
     if (m->master.data)
         adamw.compute = pt_tensor_slice(weights, 0, mine.first, mine.count);
     adamw.weight_decay *= optim->table->params[param].weight_decay;
@@ -178,10 +172,13 @@ pt_status_t pt_optim_update(pt_optim_t *optim, int64_t t, double lr, double grad
                            .weight_decay = c->train.weight_decay,
                            .grad_scale = grad_scale,
                            .t = t};
-    for (int p = 0; p < optim->table->count; p++)
-        if (pt_units_bucket_of(optim->units, p) >= 0)
-            PT_TRY(optim_update_param(optim, p, adamw, stream));
-    for (int b = 0; b < optim->buckets; b++)
+    int p = 0;
+    for (int b = 0; b < optim->buckets; b++) {
+        /* Parameters ascend by bucket; those of other stages (bucket -1) are before and behind. */
+        for (; p < optim->table->count && pt_units_bucket_of(optim->units, p) <= b; p++)
+            if (pt_units_bucket_of(optim->units, p) == b)
+                PT_TRY(optim_update_param(optim, p, adamw, stream));
         PT_TRY(pt_bucket_was_updated(optim->units, b, stream));
+    }
     return PT_OK;
 }

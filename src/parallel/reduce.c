@@ -2,8 +2,9 @@
 #include "src/parallel/units_private.h"
 
 /* Reductions are begun in the order the backward pass finishes buckets, which is the same on all
- * replicas. The gather of a bucket's sums is begun with it and comes after it (stage 0: every replica
- * needs the whole gradient), so that nobody waits before finish. */
+ * replicas. At stage 0 every replica needs the whole gradient: the gather of a bucket's sums is begun with it
+ * and comes after it, so that nobody waits before finish. From stage 1 on the weights are gathered instead, when
+ * they were updated, and the first need of the next step ends that. */
 
 static bool reduce_has_replicas(const pt_units_t *units, const bucket_t *bucket)
 {
@@ -48,25 +49,36 @@ static pt_status_t reduce_launch(pt_units_t *units, int index, pt_stream_t *stre
     PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
     PT_TRY(pt_comm_begin(&transfer, &bucket->reduce));
     units->order[units->begun++] = index;
+    if (!pt_units_replicate_state(units))
+        return PT_OK;
     return reduce_begin_gather(units, index, bucket->grads, bucket->reduce, stream,
                                &bucket->gather);
 }
 
-pt_status_t pt_units_need(pt_units_t *units, int unit, pt_stream_t *stream)
+static pt_status_t reduce_check_unit(const pt_units_t *units, int unit)
 {
-    (void)stream;
     PT_REQUIRE(unit >= 0 && unit < units->table->units);
     return PT_OK;
 }
 
+pt_status_t pt_units_need(pt_units_t *units, int unit, pt_stream_t *stream)
+{
+    PT_TRY(reduce_check_unit(units, unit));
+    if (pt_units_replicate_state(units)) /* what is under way is a gather of gradients */
+        return PT_OK;
+    return pt_comm_end(&units->bucket[units->bucket_of_unit[unit]].gather, stream);
+}
+
 pt_status_t pt_units_release(pt_units_t *units, int unit, pt_stream_t *stream)
 {
-    return pt_units_need(units, unit, stream);
+    (void)stream;
+    return reduce_check_unit(units, unit);
 }
 
 pt_status_t pt_units_grad_need(pt_units_t *units, int unit, pt_stream_t *stream)
 {
-    return pt_units_need(units, unit, stream);
+    (void)stream;
+    return reduce_check_unit(units, unit);
 }
 
 pt_status_t pt_units_clear_grads(pt_units_t *units, pt_stream_t *stream)
@@ -110,11 +122,20 @@ pt_status_t pt_units_finish(pt_units_t *units, pt_stream_t *stream)
     return PT_OK;
 }
 
+pt_status_t pt_units_settle(pt_units_t *units, pt_stream_t *stream)
+{
+    for (int b = 0; b < units->buckets; b++)
+        PT_TRY(pt_comm_end(&units->bucket[b].gather, stream));
+    return PT_OK;
+}
+
 pt_status_t pt_bucket_was_updated(pt_units_t *units, int bucket, pt_stream_t *stream)
 {
-    (void)stream;
-    PT_REQUIRE(bucket >= 0 && bucket < units->buckets);
-    return PT_OK;
+    bucket_t *b = &units->bucket[bucket];
+    PT_REQUIRE(bucket >= 0 && bucket < units->buckets && b->gather == NULL);
+    if (pt_units_replicate_state(units) || !reduce_has_replicas(units, b))
+        return PT_OK;
+    return reduce_begin_gather(units, bucket, b->weights, NULL, stream, &b->gather);
 }
 
 pt_status_t pt_bucket_gather(pt_units_t *units, int bucket, pt_tensor_t whole,

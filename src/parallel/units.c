@@ -92,7 +92,7 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
     pt_status_t status;
     pt_units_t *units = NULL;
     *out = NULL;
-    PT_REQUIRE(options->zero == 0 && options->in_flight >= 1);
+    PT_REQUIRE(options->zero >= 0 && options->zero <= 1 && options->in_flight >= 1);
     PT_TRY(PT_NEW("units", 1, &units));
     units->table = table;
     units->mesh = mesh;
@@ -114,6 +114,8 @@ void pt_units_destroy(pt_units_t *units)
 {
     if (units == NULL)
         return;
+    if (units->bucket && !pt_error_is_fatal()) /* the memory they write to goes next */
+        (void)pt_units_settle(units, NULL);
     pt_free(units->order);
     pt_free(units->place);
     pt_free(units->bucket_of_unit);
@@ -147,8 +149,11 @@ static pt_status_t units_layout_rings(pt_units_t *units, bool expert,
             largest = units->bucket[b].elements;
     if (replicas == 1 || largest == 0)
         return PT_OK;
-    ring.peer_bytes = units_peer_bytes(
-        largest, replicas, pt_dtype_accumulator(units->options.weight_dtype));
+    /* At stage 0 master weights that were loaded are gathered, too. */
+    pt_dtype_t gathered = units->options.weight_dtype;
+    if (pt_units_replicate_state(units))
+        gathered = pt_dtype_accumulator(gathered);
+    ring.peer_bytes = units_peer_bytes(largest, replicas, gathered);
     PT_TRY(pt_comm_layout_ring(gathers, &ring, communication));
     if (units->options.weights_only)
         return PT_OK;
@@ -202,9 +207,24 @@ pt_bucket_range_t pt_bucket_shard(const pt_units_t *units, int bucket)
     return (pt_bucket_range_t){block.first, block.count};
 }
 
+bool pt_units_replicate_state(const pt_units_t *units)
+{
+    return units->options.zero == 0;
+}
+
 pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket)
 {
-    return (pt_bucket_range_t){0, units->bucket[bucket].elements};
+    if (pt_units_replicate_state(units))
+        return (pt_bucket_range_t){0, units->bucket[bucket].elements};
+    return pt_bucket_shard(units, bucket);
+}
+
+pt_bucket_range_t pt_bucket_common(pt_bucket_range_t a, pt_bucket_range_t b)
+{
+    int64_t first = a.first > b.first ? a.first : b.first;
+    int64_t a_end = a.first + a.count, b_end = b.first + b.count;
+    int64_t count = (a_end < b_end ? a_end : b_end) - first;
+    return (pt_bucket_range_t){first, count > 0 ? count : 0};
 }
 
 pt_dtype_t pt_units_grad_dtype(const pt_units_t *units)
@@ -219,7 +239,8 @@ pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket)
 
 pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket)
 {
-    return units->bucket[bucket].grads;
+    pt_bucket_range_t range = pt_bucket_updated(units, bucket);
+    return pt_tensor_slice(units->bucket[bucket].grads, 0, range.first, range.count);
 }
 
 int pt_units_bucket_of(const pt_units_t *units, int param)

@@ -97,14 +97,14 @@ static pt_status_t digest_whole(pt_state_t *state, uint64_t *out)
     pt_session_t *s = state->session;
 
     PT_TRY(digest_clear(state));
+    PT_TRY(pt_units_settle(s->units, s->stream));
     for (int b = 0; b < pt_units_buckets(s->units); b++) {
         pt_tensor_t weights = pt_bucket_weights(s->units, b);
         PT_TRY(digest_add_whole(state, weights, PT_STATE_KINDS, b));
-        for (int kind = 0; kind < PT_STATE_KINDS; kind++) {
-            pt_tensor_t x = pt_optim_state(s->optim, (pt_state_kind_t)kind, b);
-            bool whole = pt_tensor_count(&x) == pt_bucket_elements(s->units, b);
-            if (whole && x.data != weights.data)
-                PT_TRY(digest_add_whole(state, x, kind, b));
+        for (int k = 0; k < PT_STATE_KINDS && pt_units_replicate_state(s->units); k++) {
+            pt_tensor_t x = pt_optim_state(s->optim, (pt_state_kind_t)k, b);
+            if (x.data != weights.data)
+                PT_TRY(digest_add_whole(state, x, k, b));
         }
     }
     return pt_session_fetch(s, &state->digest_sum, 1, out);

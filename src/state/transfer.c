@@ -43,14 +43,13 @@ pt_status_t pt_state_gather(pt_state_t *state, int kinds)
 {
     pt_session_t *s = state->session;
 
-    for (int kind = 0; kind < kinds; kind++) {
-        for (int b = 0; b < pt_units_buckets(s->units); b++) {
-            pt_tensor_t x = pt_optim_state(s->optim, (pt_state_kind_t)kind, b);
-            if (pt_tensor_count(&x) == pt_bucket_elements(s->units, b))
-                PT_TRY(pt_bucket_gather(s->units, b, x, s->stream));
-        }
-    }
+    for (int kind = 0; kind < kinds && pt_units_replicate_state(s->units); kind++)
+        for (int b = 0; b < pt_units_buckets(s->units); b++)
+            PT_TRY(pt_bucket_gather(s->units, b,
+                                    pt_optim_state(s->optim, (pt_state_kind_t)kind, b),
+                                    s->stream));
     PT_TRY(pt_optim_loaded(s->optim, s->stream));
+    PT_TRY(pt_units_settle(s->units, s->stream));
     return pt_comm_wait_stream(s->engine, s->stream);
 }
 

@@ -4,8 +4,19 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Flat values of a bucket: pt_bucket_grads or pt_bucket_weights. */
-typedef pt_tensor_t (*flat_fn)(const pt_units_t *units, int bucket);
+/* Flat values of a bucket, and the range they cover. */
+typedef struct flat {
+    pt_tensor_t (*values)(const pt_units_t *units, int bucket);
+    pt_bucket_range_t (*range)(const pt_units_t *units, int bucket);
+} flat_t;
+
+static pt_bucket_range_t explain_whole(const pt_units_t *units, int bucket)
+{
+    return (pt_bucket_range_t){0, pt_bucket_elements(units, bucket)};
+}
+
+static const flat_t explain_grads = {pt_bucket_grads, pt_bucket_updated};
+static const flat_t explain_weights = {pt_bucket_weights, explain_whole};
 
 static pt_status_t explain_clear(pt_trainer_t *t)
 {
@@ -27,31 +38,44 @@ static pt_status_t explain_is_finite(pt_trainer_t *t, bool *finite)
     return PT_OK;
 }
 
-static pt_status_t explain_are_all_finite(pt_trainer_t *t, flat_fn flat, bool *finite)
+static pt_status_t explain_are_all_finite(pt_trainer_t *t, const flat_t *flat,
+                                          bool *finite)
 {
     PT_TRY(explain_clear(t));
     for (int b = 0; b < pt_units_buckets(t->session.units); b++)
-        PT_TRY(explain_add(t, flat(t->session.units, b)));
+        PT_TRY(explain_add(t, flat->values(t->session.units, b)));
     return explain_is_finite(t, finite);
 }
 
+/* Adds what this rank has of a parameter. */
+static pt_status_t explain_add_param(pt_trainer_t *t, const flat_t *flat, int param)
+{
+    const pt_units_t *units = t->session.units;
+    int bucket = pt_units_bucket_of(units, param);
+    pt_tensor_t local = pt_units_local_shape(units, param);
+    pt_bucket_range_t range = flat->range(units, bucket);
+    pt_bucket_range_t mine =
+        pt_bucket_common(range, (pt_bucket_range_t){pt_units_offset(units, param),
+                                                    pt_tensor_count(&local)});
+    if (mine.count == 0)
+        return PT_OK;
+    return explain_add(t, pt_tensor_slice(flat->values(units, bucket), 0,
+                                          mine.first - range.first, mine.count));
+}
+
 /* First parameter in table order whose values are not finite on this rank, -1 if none. */
-static pt_status_t explain_find(pt_trainer_t *t, flat_fn flat, int *param)
+static pt_status_t explain_find(pt_trainer_t *t, const flat_t *flat, int *param)
 {
     bool finite;
     *param = -1;
-    /* As a rule nothing is to be found: one wait says so. */
+    /* Usually all values are finite: one wait says so. */
     PT_TRY(explain_are_all_finite(t, flat, &finite));
     for (int p = 0; p < t->session.table.count && !finite && *param < 0; p++) {
-        int bucket = pt_units_bucket_of(t->session.units, p);
-        pt_tensor_t local = pt_units_local_shape(t->session.units, p);
         bool fine = true;
-        if (bucket < 0)
+        if (pt_units_bucket_of(t->session.units, p) < 0)
             continue;
         PT_TRY(explain_clear(t));
-        PT_TRY(explain_add(t, pt_tensor_slice(flat(t->session.units, bucket), 0,
-                                              pt_units_offset(t->session.units, p),
-                                              pt_tensor_count(&local))));
+        PT_TRY(explain_add_param(t, flat, p));
         PT_TRY(explain_is_finite(t, &fine));
         if (!fine)
             *param = p;
@@ -60,7 +84,7 @@ static pt_status_t explain_find(pt_trainer_t *t, flat_fn flat, int *param)
 }
 
 /* The first of all ranks' by name, NULL if none: an injected or local fault shows on one only. */
-static pt_status_t explain_find_everywhere(pt_trainer_t *t, flat_fn flat,
+static pt_status_t explain_find_everywhere(pt_trainer_t *t, const flat_t *flat,
                                            const char **name)
 {
     int param = -1;
@@ -92,7 +116,7 @@ pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, const pt_step_result_t *
 {
     char buffer[192];
     const char *name = NULL;
-    PT_TRY(explain_find_everywhere(t, pt_bucket_grads, &name));
+    PT_TRY(explain_find_everywhere(t, &explain_grads, &name));
     return PT_FAIL_COMMON(
         PT_NUMERIC,
         "step %lld: loss %g, gradient norm %g; first gradient that is not finite: "
@@ -104,7 +128,8 @@ pt_status_t pt_train_explain_nonfinite(pt_trainer_t *t, const pt_step_result_t *
 pt_status_t pt_train_check_weights(pt_trainer_t *t)
 {
     const char *name = NULL;
-    PT_TRY(explain_find_everywhere(t, pt_bucket_weights, &name));
+    PT_TRY(pt_units_settle(t->session.units, t->session.stream));
+    PT_TRY(explain_find_everywhere(t, &explain_weights, &name));
     PT_CHECK_COMMON(
         name == NULL, PT_NUMERIC,
         "after step %lld the weights are not finite, first %s: nothing is "

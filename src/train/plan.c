@@ -42,6 +42,7 @@ static pt_status_t plan_observe(pt_trainer_t *dry, pt_plan_t *out)
     out->setup = *pt_engine_traffic(dry->session.engine);
     memcpy(before, dry->session.device->counts, sizeof before);
     PT_TRY(pt_train_step(dry, NULL, NULL, &result));
+    PT_TRY(pt_units_settle(dry->session.units, dry->session.stream));
     out->step = *pt_engine_traffic(dry->session.engine);
     plan_subtract(&out->step, &out->setup);
     plan_count_ops(dry->session.device->counts, before, out->step_ops);

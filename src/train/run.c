@@ -161,6 +161,7 @@ static pt_status_t run_loop(run_t *run)
         stop = step.stop;
         PT_TRY(run_after_step(run, step.save, &stop));
     }
+    PT_TRY(pt_units_settle(t->session.units, t->session.stream));
     PT_TRY(run_check_owner(run));
     run->wants[PT_STOP_STOP_STEP] =
         run->config->run.stop_step > 0 && t->step >= run->config->run.stop_step;

@@ -101,7 +101,8 @@ static pt_status_t step_poison(pt_trainer_t *t)
     int bucket = 0, last = pt_units_buckets(t->session.units) - 1;
     while (bucket < last && pt_bucket_shard(t->session.units, bucket).count == 0)
         bucket++;
-    int64_t at = pt_bucket_shard(t->session.units, bucket).first;
+    int64_t at = pt_bucket_shard(t->session.units, bucket).first -
+                 pt_bucket_updated(t->session.units, bucket).first;
     pt_tensor_t grads =
         pt_tensor_slice(pt_bucket_grads(t->session.units, bucket), 0, at, 1);
     return pt_op_fill(t->session.device, t->session.stream,

@@ -11,10 +11,12 @@
  *   | qkv       0| qkv bias 0| norm 0| ffn in     0| … |
  *   |  shard 0        |  shard 1         |  shard 2    |
  *
- * At stage 0 every replica holds all weights, gradients and moments. Stages 1, 2 and 3 shard the moments, the
- * gradients and the weights. Callers are the same for all stages: they bracket every use and fetch views
- * inside the bracket. The order of brackets is the same in every step, so a stage that gathers ahead knows it after
- * the first step.
+ * At stage 0 every replica holds all weights, gradients and moments, and the sums of the gradients are gathered. At
+ * stage 1 a replica holds the moments and master weights of its shard only: it takes the sums of its shard, updates
+ * that, and the weights are gathered, while the next step begins (Rajbhandari et al. 2020, ZeRO, section 5). Stages 2
+ * and 3 will shard the gradients and the weights, too. Callers are the same for all stages: they bracket every use and
+ * fetch views inside the bracket. The order of brackets is the same in every step, so a stage that gathers ahead
+ * knows it after the first step.
  *
  * Life of a step:  clear_grads;  per micro-batch: need(u) … forward … release(u), and need(u),
  * grad_need(u) … backward … grad_done(u, last), release(u);  finish;  square sums, update of the
@@ -28,7 +30,7 @@
 #include "penta/parallel/holders.h"
 
 typedef struct pt_units_options {
-    int zero;      /* stage; this version: 0 */
+    int zero;      /* stage; this version: 0 or 1 */
     bool overlap;  /* false: reductions begin in finish */
     int in_flight; /* pieces of a sum or gather at once: slots of the rings (comm.h) */
     int64_t merge_bytes; /* least bytes of gradients in a bucket; 0: one unit a bucket */
@@ -61,10 +63,16 @@ pt_dtype_t pt_units_grad_dtype(const pt_units_t *units);         /* as created w
 int64_t pt_bucket_elements(const pt_units_t *units, int bucket); /* padding included */
 pt_bucket_range_t pt_bucket_shard(const pt_units_t *units,
                                   int bucket); /* of this replica; may be empty */
-/* What this replica updates: all of it at stage 0, its shard from stage 1 on. The views below cover this range. */
+/* Does every replica hold all moments and master weights? (At stage 0. A shard may happen to be a whole bucket.) */
+bool pt_units_replicate_state(const pt_units_t *units);
+/* What this replica updates: all of it at stage 0, its shard from stage 1 on. */
 pt_bucket_range_t pt_bucket_updated(const pt_units_t *units, int bucket);
+/* What two ranges of a bucket have in common; count 0: nothing. */
+pt_bucket_range_t pt_bucket_common(pt_bucket_range_t a, pt_bucket_range_t b);
+/* All weights of the bucket; elements outside the updated range are valid after settle. */
 pt_tensor_t pt_bucket_weights(const pt_units_t *units, int bucket);
-pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket); /* after finish */
+/* After finish: the gradients of the updated range. */
+pt_tensor_t pt_bucket_grads(const pt_units_t *units, int bucket);
 /* All-gathers shards in place.
  *   whole   [in/out] flat device buffer of the bucket's size; this replica's shard is set (weights or moments)
  * Collective (replicas). */
@@ -111,9 +119,12 @@ pt_status_t pt_units_grad_need(pt_units_t *units, int unit, pt_stream_t *stream)
  * rank, so its reduction may begin. */
 pt_status_t pt_units_grad_done(pt_units_t *units, int unit, bool last,
                                pt_stream_t *stream);
-/* Completes all reductions: gradients are now sums over replicas, added in rank order. */
+/* Completes all reductions: the gradients of the updated range are now sums over replicas, added in rank order. */
 pt_status_t pt_units_finish(pt_units_t *units, pt_stream_t *stream);
-/* The updated range of the bucket's weights has been written. */
+/* The updated range of the bucket's weights has been written; at stage 1 begins to gather the others. Collective
+ * (replicas). */
 pt_status_t pt_bucket_was_updated(pt_units_t *units, int bucket, pt_stream_t *stream);
+/* Ends what was_updated began, for all buckets: the weights are whole on every replica. (need ends it for one unit.) */
+pt_status_t pt_units_settle(pt_units_t *units, pt_stream_t *stream);
 
 #endif
