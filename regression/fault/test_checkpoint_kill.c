@@ -1,7 +1,8 @@
 /* TEST timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks killed while they save, at chosen places and at random moments: the newest published file
- * opens and holds what was written, and the next run saves over what is left. */
+/* Ranks killed while they save, at chosen places and at random moments: the newest
+ * published file opens and holds what was written, and the next run saves over what is
+ * left. */
 #include "regression/tap.h"
 
 #include "penta/base/alloc.h"
@@ -152,7 +153,8 @@ static bool is_right(pt_checkpoint_reader_t *reader, int64_t step)
            pt_checkpoint_verify_read(reader) == PT_OK;
 }
 
-/* Every published file is whole. Returns the newest step, -1 when a file is not right. */
+/* Every published file is whole. Returns the newest step, -1 when a file is not
+ * right. */
 static int64_t judge(pt_comm_t *world)
 {
     pt_checkpoint_entry_t *list = NULL;

@@ -31,7 +31,8 @@ static inline void config_survives(const pt_config_t *config)
     pt_free(ini);
 }
 
-/* The way of a run: files and arguments into one text, that text into a configuration. */
+/* The way of a run: files and arguments into one text, that text into a
+ * configuration. */
 static inline void config_from(const char *file, int argc, char *const argv[])
 {
     static pt_config_t config;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frame of the fuzzers. fuzz_NAME.c defines LLVMFuzzerTestOneInput, which hands the input to one
- * parser and checks what came out; regression/fuzz/fuzz.sh builds and runs them. Whatever the input:
- * no crash, leak or hang; success, or a refusal of the kind that bad input has, in a message that
- * a terminal can show. */
+/* Frame of the fuzzers. fuzz_NAME.c defines LLVMFuzzerTestOneInput, which hands the
+ * input to one parser and checks what came out; regression/fuzz/fuzz.sh builds and runs
+ * them. Whatever the input: no crash, leak or hang; success, or a refusal of the kind
+ * that bad input has, in a message that a terminal can show. */
 #ifndef PT_REGRESSION_FUZZ_H
 #define PT_REGRESSION_FUZZ_H
 
@@ -44,7 +44,8 @@ static inline void fuzz_end(void)
                (long long)pt_alloc_live_bytes());
 }
 
-/* A refusal is one of the two kinds allowed; its record is a text a terminal can show. */
+/* A refusal is one of the two kinds allowed; its record is a text a terminal can
+ * show. */
 static inline void fuzz_refusal(pt_status_t status, pt_status_t kind, pt_status_t other)
 {
     const pt_error_t *error = pt_error_last();
@@ -59,7 +60,8 @@ static inline void fuzz_refusal(pt_status_t status, pt_status_t kind, pt_status_
                    "byte 0x%02x in: %s", (unsigned char)*c, error->text);
 }
 
-/* The input as a file; path: at least 32 bytes. The file lives until its descriptor is closed. */
+/* The input as a file; path: at least 32 bytes. The file lives until its descriptor is
+ * closed. */
 static inline int fuzz_file(const void *data, size_t size, char *path)
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration text in a checkpoint: read as a configuration, and compared on resume. */
+/* The configuration text in a checkpoint: read as a configuration, and compared on
+ * resume. */
 #include "regression/fuzz/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A checkpoint file, from its first byte to the last element. Needs no seeds: it makes the file it
- * begins with. Inputs are changed in place: anything as damage would, the values of attributes behind
- * right checksums. Not so the rest of HDF5's metadata, for HDF5 1.10 is no match for that: it
- * frees what was never allocated (links of groups), reads beyond buffers (names and types of
- * attributes) and takes gigabytes (heaps, B-trees). */
+/* A checkpoint file, from its first byte to the last element. Needs no seeds: it makes
+ * the file it begins with. Inputs are changed in place: anything as damage would, the
+ * values of attributes behind right checksums. Not so the rest of HDF5's metadata, for
+ * HDF5 1.10 is no match for that: it frees what was never allocated (links of groups),
+ * reads beyond buffers (names and types of attributes) and takes gigabytes (heaps,
+ * B-trees). */
 #include "io/elements.h"
 #include "io/checkpoint_file.h"
 #include "regression/fuzz/fuzz.h"
@@ -99,7 +100,8 @@ static void find_values(void)
     FUZZ_CHECK(value_count > 100, "%zu bytes of values", value_count);
 }
 
-/* The heaps are again as they were but for the values in them; their checksums are right. */
+/* The heaps are again as they were but for the values in them; their checksums are
+ * right. */
 static void mend(uint8_t *data, size_t size)
 {
     static uint8_t kept[MAX_BYTES];
@@ -180,7 +182,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     fd = mkstemp(path);
     fuzz_begin();
     pt_h5_init();
-    /* HDF5 keeps what one file's caches took for the next: most time went into new pages. */
+    /* HDF5 keeps what one file's caches took for the next: most time went into new
+     * pages. */
     FUZZ_CHECK(H5set_free_list_limits(-1, -1, -1, -1, -1, -1) >= 0, "no limits");
     pt_engine_t *engine = small_engine();
     FUZZ_CHECK(fd >= 0 && engine, "no file in memory, or no engine");

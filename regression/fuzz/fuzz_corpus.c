@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text files cut into documents. The input: a byte that says how far before the end of a block of the
- * search the text begins (up to NEAR: at the beginning of the file, which costs least and teaches most),
- * data.separator up to a new line, the text. The documents found are those that a search byte by byte
- * finds. A text of an odd number of bytes is its own loss mask too. */
+/* Text files cut into documents. The input: a byte that says how far before the end of
+ * a block of the search the text begins (up to NEAR: at the beginning of the file,
+ * which costs least and teaches most), data.separator up to a new line, the text. The
+ * documents found are those that a search byte by byte finds. A text of an odd number
+ * of bytes is its own loss mask too. */
 #include "regression/fuzz/fuzz.h"
 #include "src/data/private.h"
 
@@ -60,7 +61,8 @@ static void check_documents(const pt_corpus_t *corpus, const uint8_t *data,
                (long long)corpus->documents, (long long)found);
 }
 
-/* Every sample can be read, unless its mask is none, and its labels end with their documents. */
+/* Every sample can be read, unless its mask is none, and its labels end with their
+ * documents. */
 static void check_samples(const pt_corpus_t *corpus, const uint8_t *data)
 {
     int32_t token[4], label[4], place[4], position[4], document[4];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.lock left by another run: nobody holds it, so whatever it says it is taken over. */
+/* run.lock left by another run: nobody holds it, so whatever it says it is taken
+ * over. */
 #include "regression/fuzz/rundir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.jsonl on resume. The input: the last step to keep, a byte, and the file. What stays is
- * what a reading line by line finds to be whole objects of steps up to it. */
+/* metrics.jsonl on resume. The input: the last step to keep, a byte, and the file. What
+ * stays is what a reading line by line finds to be whole objects of steps up to it. */
 #include "regression/fuzz/rundir.h"
 
 enum { LONGEST = 1 << 16 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `penta status` reads of a run directory. The input: status.json, metrics.jsonl and run.lock, one after
- * the other, byte 0x01 between them. */
+/* What `penta status` reads of a run directory. The input: status.json, metrics.jsonl
+ * and run.lock, one after the other, byte 0x01 between them. */
 #include "regression/fuzz/rundir.h"
 
 #include "src/cmd/private.h"

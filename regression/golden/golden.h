@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* golden.h — the golden files for tests in C: what is in them, by parameter (README.md). */
+/* golden.h — the golden files for tests in C: what is in them, by parameter
+ * (README.md). */
 #ifndef PT_REGRESSION_GOLDEN_H
 #define PT_REGRESSION_GOLDEN_H
 

@@ -1,12 +1,12 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16 and fp16 against the fp64 golden files: not farther from them than twice what PyTorch is, by the
- * figures in narrow.csv (regression/golden/README.md), under choices of recompute, split and
- * micro-batch. */
+/* bf16 and fp16 against the fp64 golden files: not farther from them than twice what
+ * PyTorch is, by the figures in narrow.csv (regression/golden/README.md), under choices
+ * of recompute, split and micro-batch. */
 #include "regression/golden/golden.h"
 
-/* Of the first loss, relative; RMS over all elements, of logits and gradients relative to the RMS of
- * theirs, of weights to the learning rate. */
+/* Of the first loss, relative; RMS over all elements, of logits and gradients relative
+ * to the RMS of theirs, of weights to the learning rate. */
 typedef struct figures {
     double loss, logits, gradient, weight;
 } figures_t;
@@ -17,8 +17,8 @@ static figures_t larger(figures_t a, figures_t b)
                        fmax(a.gradient, b.gradient), fmax(a.weight, b.weight)};
 }
 
-/* The larger of PyTorch's two ways; of the loss, one number that may be near by chance, the largest of
- * all models. False unless the file has both ways. */
+/* The larger of PyTorch's two ways; of the loss, one number that may be near by chance,
+ * the largest of all models. False unless the file has both ways. */
 static bool read_bound(const char *model, const char *precision, figures_t *out)
 {
     const char *source = getenv("PENTA_SRCDIR");
@@ -47,7 +47,8 @@ static bool read_bound(const char *model, const char *precision, figures_t *out)
     return found == 2;
 }
 
-/* RMS over all parameters of what the rig has less what the file has; NaN counts as infinite. */
+/* RMS over all parameters of what the rig has less what the file has; NaN counts as
+ * infinite. */
 static pt_status_t rms_error(const golden_t *golden, rig_t *rig, const char *group,
                              double *out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of src/comm begin with: MPI, a device by PENTA_TEST_BACKEND, an engine. */
+/* What the tests of src/comm begin with: MPI, a device by PENTA_TEST_BACKEND, an
+ * engine. */
 #ifndef PT_REGRESSION_RANKS_H
 #define PT_REGRESSION_RANKS_H
 
@@ -32,7 +33,8 @@ static int ranks_sum(int value, void *context)
     return total;
 }
 
-/* A number of [-1, 1) with all bits of a float, so that sums round: the i-th of a stream. Tests make millions. */
+/* A number of [-1, 1) with all bits of a float, so that sums round: the i-th of a
+ * stream. Tests make millions. */
 __attribute__((unused)) static inline float ranks_number(int stream, int64_t i)
 {
     return (float)(int64_t)pt_mix64(pt_mix64((uint64_t)stream) ^ (uint64_t)i) * 0x1p-63f;
@@ -62,7 +64,8 @@ static void ranks_open_engine(uint64_t chaos)
     MUST(pt_engine_layout(ranks.engine, RANKS_STAGING, &ranks.staging));
 }
 
-/* A ring of the world for sums and gathers, until the engine is closed. peer_bytes of 1 MiB at most. */
+/* A ring of the world for sums and gathers, until the engine is closed. peer_bytes of 1
+ * MiB at most. */
 __attribute__((unused)) static void ranks_open_ring(int slots, int64_t peer_bytes)
 {
     pt_ring_options_t ring = {

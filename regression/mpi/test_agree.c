@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4,8 backend=cpu timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agreement: the most severe status wins, the record of the lowest rank with it is everyone's, and
- * that rank alone prints it, once. */
+/* Agreement: the most severe status wins, the record of the lowest rank with it is
+ * everyone's, and that rank alone prints it, once. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/base/log.h"

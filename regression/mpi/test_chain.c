@@ -1,7 +1,8 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers that come after others, over several communicators, ready at random times: a sum, the
- * gather of it in the same memory, and a message with what was gathered. Nobody waits in between. */
+/* Transfers that come after others, over several communicators, ready at random times:
+ * a sum, the gather of it in the same memory, and a message with what was gathered.
+ * Nobody waits in between. */
 #include "regression/mpi/ranks.h"
 
 enum { CHAINS = 30, BLOCK = 7, MOST_RANKS = 8, MOST = MOST_RANKS * BLOCK };

@@ -57,7 +57,8 @@ static int64_t dim(int i, int d)
     return d < tensors[i].ndim ? tensors[i].shape[d] : 1;
 }
 
-/* The whole truth: element `index` of tensor i. Exact in fp32, and in bf16 where that is its type. */
+/* The whole truth: element `index` of tensor i. Exact in fp32, and in bf16 where that
+ * is its type. */
 static double value(int i, int64_t index)
 {
     int64_t range = tensors[i].dtype == PT_BF16 ? 256 : 65536;

@@ -1,6 +1,7 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of transfer, awkward sizes, host and device memory, against the definition. */
+/* Every kind of transfer, awkward sizes, host and device memory, against the
+ * definition. */
 #include "regression/mpi/ranks.h"
 
 enum { MOST = 4099, ROOM = 9 * MOST };
@@ -144,7 +145,8 @@ static bool all_to_all_in_place(pt_memory_t memory, pt_dtype_t dtype, int64_t n)
     return all_to_all_in(true, memory, dtype, n);
 }
 
-/* From r to s go (3r + 5s + n) mod 7 elements, some none, with holes of 2 in both buffers. */
+/* From r to s go (3r + 5s + n) mod 7 elements, some none, with holes of 2 in both
+ * buffers. */
 static int64_t unequal_count(int r, int s, int64_t n)
 {
     return (3 * r + 5 * s + n) % 7;

@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4,8 backend=cpu timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exchange at the end of a step: exact sums equal those of one rank that added everything, in
- * every bit; values add up; statuses agree. */
+/* The exchange at the end of a step: exact sums equal those of one rank that added
+ * everything, in every bit; values add up; statuses agree. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/base/normal.h"

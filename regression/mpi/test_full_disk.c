@@ -1,6 +1,7 @@
 /* TEST np=1,2 backend=cpu timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk that is full when HDF5 closes a file: a failure like others, and no crash when MPI ends. */
+/* A disk that is full when HDF5 closes a file: a failure like others, and no crash when
+ * MPI ends. */
 #include "regression/mpi/ranks.h"
 
 #include "io/h5.h"

@@ -1,8 +1,9 @@
 /* TEST np=1,2,4,8 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many requests in flight, ready at random times, different on each rank. MPI matches collectives
- * by order of call, so equal sizes and one root would swap data if the engine let a ready
- * one go first. Messages are matched by tag, whatever the order of begin. */
+/* Many requests in flight, ready at random times, different on each rank. MPI matches
+ * collectives by order of call, so equal sizes and one root would swap data if the
+ * engine let a ready one go first. Messages are matched by tag, whatever the order of
+ * begin. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/base/rng.h"

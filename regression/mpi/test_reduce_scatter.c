@@ -1,8 +1,9 @@
 /* TEST np=1,2,3,4,5,8 backend=cpu,shadow timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reduce-scatter and all-reduce are sums in rank order, bit for bit, and an all-gather through a ring
- * brings every block: for all sizes around the border of a piece, blocks that are unequal or empty,
- * and slots whose order is tried by chance. Expectation: the loop in rank order. */
+/* Reduce-scatter and all-reduce are sums in rank order, bit for bit, and an all-gather
+ * through a ring brings every block: for all sizes around the border of a piece, blocks
+ * that are unequal or empty, and slots whose order is tried by chance. Expectation: the
+ * loop in rank order. */
 #include "regression/mpi/ranks.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@ typedef struct variant {
     bool accumulate, inside; /* inside: recv is this rank's block of send */
 } variant_t;
 
-/* To the nearest number of `digits` binary digits, ties to even; below `smallest` in its steps. */
+/* To the nearest number of `digits` binary digits, ties to even; below `smallest` in
+ * its steps. */
 static double rounded(double x, int digits, int smallest)
 {
     int exponent;
@@ -72,7 +74,8 @@ static void store(void *array, pt_dtype_t dtype, int64_t i, double x)
                        ((int)ldexp(fraction, 11) - 1024));
 }
 
-/* In the accumulator of recv's type, ranks in order, what was there last; rounded once. */
+/* In the accumulator of recv's type, ranks in order, what was there last; rounded
+ * once. */
 static void expect(const variant_t *v, int64_t first, int64_t n)
 {
     pt_dtype_t sum_type = v->recv == PT_F64 ? PT_F64 : PT_F32;

@@ -1,7 +1,8 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The traffic counters agree with closed formulas, and a dry transport counts the same as MPI. The staging a
- * dry run finds is what the real one uses, also where none is needed. */
+/* The traffic counters agree with closed formulas, and a dry transport counts the same
+ * as MPI. The staging a dry run finds is what the real one uses, also where none is
+ * needed. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/base/alloc.h"

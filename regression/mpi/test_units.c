@@ -1,8 +1,9 @@
 /* TEST np=1,2,3,4,5,8 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Units over replicas: gradients become the sums of all in rank order, every replica's shard reaches the
- * others, nobody waits before finish though requests are ready at random, and work and staging memory
- * do not grow with the largest unit. Expectation: the loop in rank order. */
+/* Units over replicas: gradients become the sums of all in rank order, every replica's
+ * shard reaches the others, nobody waits before finish though requests are ready at
+ * random, and work and staging memory do not grow with the largest unit. Expectation:
+ * the loop in rank order. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/model/arch.h"
@@ -184,7 +185,8 @@ static bool gather(void)
     return ok;
 }
 
-/* Updated buckets are whole when they are needed, or settled; nobody waits before. At stage 0 nothing is sent. */
+/* Updated buckets are whole when they are needed, or settled; nobody waits before. At
+ * stage 0 nothing is sent. */
 static bool update(bool zero, bool settle)
 {
     const pt_traffic_t *traffic = pt_engine_traffic(ranks.engine);
@@ -242,7 +244,8 @@ static void test_sums(const char *name, const pt_arch_t *arch, int64_t merge_byt
     }
 }
 
-/* Work and staging of a ring of three pieces, sent in bf16; elements of the largest bucket. */
+/* Work and staging of a ring of three pieces, sent in bf16; elements of the largest
+ * bucket. */
 static void measure(const pt_arch_t *arch, int64_t bytes[2], int64_t *largest)
 {
     pt_units_options_t options = {
@@ -268,7 +271,8 @@ static void test_memory(void)
     measure(&arch, less, &largest);
     share = (largest + ranks.size - 1) / ranks.size;
     share = (share + PT_SHARD_ALIGN - 1) / PT_SHARD_ALIGN * PT_SHARD_ALIGN;
-    /* A piece of a share for each rank, as it comes and as it is sent, of two bytes an element. */
+    /* A piece of a share for each rank, as it comes and as it is sent, of two bytes an
+     * element. */
     tap_all(less[0] == (ranks.size > 1 ? 3 * ranks.size * share * 2 * 2 : 0),
             "a small model needs %lld bytes of work", (long long)less[0]);
     arch.vocab = 32768, arch.hidden = 96;

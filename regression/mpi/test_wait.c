@@ -1,7 +1,8 @@
 /* TEST np=1,2,8,16 backend=cpu timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting: a poke costs next to nothing and never sleeps; ranks that share cores give way. Limits on CPU time are far
- * above what is measured beside other work and far below what spinning costs. */
+/* Waiting: a poke costs next to nothing and never sleeps; ranks that share cores give
+ * way. Limits on CPU time are far above what is measured beside other work and far
+ * below what spinning costs. */
 #include "regression/mpi/ranks.h"
 
 #include "penta/base/clock.h"
@@ -29,8 +30,8 @@ static long sleeps(void)
     return usage.ru_nvcsw;
 }
 
-/* Best of several batches: the CPU time of a poke. Time of the clock would grow with whatever else the
- * machine does. */
+/* Best of several batches: the CPU time of a poke. Time of the clock would grow with
+ * whatever else the machine does. */
 static double poke_sec(void)
 {
     double best = 1;
@@ -56,7 +57,8 @@ static void library_barrier(void)
     pt_comm_blocking_end();
 }
 
-/* CPU time of a barrier, the mean of many: a wait that spins costs whole time slices. */
+/* CPU time of a barrier, the mean of many: a wait that spins costs whole time
+ * slices. */
 static double barrier_sec(void (*barrier)(void))
 {
     double start = cpu_sec();

@@ -100,7 +100,8 @@ static bool attention_sees(const attention_case_t *a, int64_t row, int64_t key)
            ot_get(a->k_document, key) == ot_get(a->q_document, row);
 }
 
-/* Scores, probabilities (0 where unseen) and their dropped form of one query and head. */
+/* Scores, probabilities (0 where unseen) and their dropped form of one query and
+ * head. */
 static long double attention_row(const attention_case_t *a, int64_t row, int64_t head,
                                  long double *p, long double *dropped)
 {
@@ -255,8 +256,8 @@ static void test_attention_fwd(ot_t *t)
     }
 }
 
-/* Gradients by the formulas dV = Pᵀ·dO, dS = P∘(dP - rowsum(P∘dP)), … in long double: dq, dk, dv,
- * one after the other. The caller frees them. */
+/* Gradients by the formulas dV = Pᵀ·dO, dS = P∘(dP - rowsum(P∘dP)), … in long double:
+ * dq, dk, dv, one after the other. The caller frees them. */
 static long double *attention_bwd_want(ot_t *t, const attention_case_t *a)
 {
     long double p[512], dropped[512], ds[512], *want = NULL;
@@ -293,8 +294,8 @@ static long double *attention_bwd_want(ot_t *t, const attention_case_t *a)
     return want;
 }
 
-/* Gradients are `times` the wanted ones; o rounded to T, of which delta is made, and what was
- * there before add errors of T. */
+/* Gradients are `times` the wanted ones; o rounded to T, of which delta is made, and
+ * what was there before add errors of T. */
 static void attention_bwd_check(ot_t *t, const attention_case_t *a,
                                 const long double *want, double times)
 {
@@ -316,7 +317,8 @@ static void attention_backward(ot_t *t, const attention_case_t *a, bool accumula
     ot_pull(t, a->dv);
 }
 
-/* The last queries of one sequence alone give their dq, the last keys their dk and dv. */
+/* The last queries of one sequence alone give their dq, the last keys their dk and
+ * dv. */
 static void attention_bwd_parts(ot_t *t, const attention_case_t *a)
 {
     ot_part_t queries = {.row = a->tq / 3, .rows = a->tq - a->tq / 3, .cols = a->width};

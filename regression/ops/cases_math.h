@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of test_ops.c beside the op table: accuracy of exp and log over dense sweeps, seen
- * through ops that are nothing else at chosen operands. */
+/* Cases of test_ops.c beside the op table: accuracy of exp and log over dense sweeps,
+ * seen through ops that are nothing else at chosen operands. */
 
 enum { SWEEP = 1 << 16 };
 
-/* Distance in units of the last place of `want` in type T, subnormal spacing at least. */
+/* Distance in units of the last place of `want` in type T, subnormal spacing at
+ * least. */
 static double ulps(const ot_t *t, double got, long double want)
 {
     bool wide = t->type == PT_F64;

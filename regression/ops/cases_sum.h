@@ -54,7 +54,8 @@ static void test_ordered_sum(ot_t *t)
             }
 }
 
-/* The tree of the contract, by recursion: a block of n is the block of n/2 of x[i] + x[i + n/2]. */
+/* The tree of the contract, by recursion: a block of n is the block of n/2 of x[i] +
+ * x[i + n/2]. */
 static double tree(const double *x, int n)
 {
     double half[PT_SUM_BLOCK / 2];

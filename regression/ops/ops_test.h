@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the op tests. Tensors have a host image; device memory is reached by copies
- * only. Around every view, and between its rows, lie guard elements that must not change;
- * outputs are poisoned before, and every element must be written. */
+/* Helpers of the op tests. Tensors have a host image; device memory is reached by
+ * copies only. Around every view, and between its rows, lie guard elements that must
+ * not change; outputs are poisoned before, and every element must be written. */
 #ifndef PT_OPS_TEST_H
 #define PT_OPS_TEST_H
 
@@ -119,7 +119,8 @@ static void ot_push(ot_t *t, ot_tensor_t *a)
     ot_sync(t);
 }
 
-/* Fetches the elements; checks that nothing outside the view changed and no poison is left. */
+/* Fetches the elements; checks that nothing outside the view changed and no poison is
+ * left. */
 static void ot_pull(ot_t *t, ot_tensor_t *a)
 {
     int64_t bytes = pt_tensor_bytes(&a->whole),
@@ -212,7 +213,8 @@ static void ot_reset(ot_t *t)
     t->used = 0;
 }
 
-/* Half the distance of neighbours of `dtype` at x, at most; 0 for types that are their own A. */
+/* Half the distance of neighbours of `dtype` at x, at most; 0 for types that are their
+ * own A. */
 static long double ot_half_step(pt_dtype_t dtype, long double x)
 {
     if (dtype == PT_BF16)
@@ -270,8 +272,8 @@ static void ot_same_bits(ot_t *t, const ot_tensor_t *a, int64_t from_a,
         }
 }
 
-/* Rows and columns (last dimension) inside a tensor: where an element stands in a vector, in its
- * row and in memory is another matter in a call on a part. */
+/* Rows and columns (last dimension) inside a tensor: where an element stands in a
+ * vector, in its row and in memory is another matter in a call on a part. */
 typedef struct ot_part {
     int64_t row, rows, col, cols;
 } ot_part_t;
@@ -342,8 +344,8 @@ static long double ot_dot(const ot_tensor_t *weight, const ot_tensor_t *x)
     return sum;
 }
 
-/* dx against central differences of weight·y, y made anew by forward(). What they prove is the
- * formula, so once is enough: in fp64, with dense rows. */
+/* dx against central differences of weight·y, y made anew by forward(). What they prove
+ * is the formula, so once is enough: in fp64, with dense rows. */
 typedef void (*ot_forward_fn)(ot_t *t, const void *args);
 
 static void ot_differences(ot_t *t, ot_tensor_t *x, const ot_tensor_t *dx,
@@ -401,8 +403,9 @@ static void ot_close(ot_t *t)
     pt_device_close(t->device);
 }
 
-/* Before an op that needs scratch, which was just refused for having none: as much as it asked
- * for, full of NaN and up to the end of its block, behind which the shadow device dies. */
+/* Before an op that needs scratch, which was just refused for having none: as much as
+ * it asked for, full of NaN and up to the end of its block, behind which the shadow
+ * device dies. */
 static void ot_lend(ot_t *t, pt_status_t refused)
 {
     int64_t bytes = t->device->workspace_peak;

@@ -1,7 +1,7 @@
 /* TEST backend=cpu,shadow,dry timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory, streams and events: what the contract promises on every device, what the shadow device
- * forbids, and that it shows work which is not ordered. */
+/* Memory, streams and events: what the contract promises on every device, what the
+ * shadow device forbids, and that it shows work which is not ordered. */
 #include "penta/base/alloc.h"
 #include "regression/ops/device_world.h"
 #include <signal.h>
@@ -162,7 +162,8 @@ static void test_copies(void)
     close_world(&w);
 }
 
-/* What stream 1 copies of a buffer that stream 0 fills with 1, then, recording again, with 2. */
+/* What stream 1 copies of a buffer that stream 0 fills with 1, then, recording again,
+ * with 2. */
 static double seen_by_wait(uint64_t seed, int wait_last)
 {
     enum { HOST = DEVICE_BUFFERS };

@@ -1,7 +1,7 @@
 /* TEST backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random work that is ordered by events gives the bits of the same work done at once, and the
- * shadow device shows work that is not ordered. */
+/* Random work that is ordered by events gives the bits of the same work done at once,
+ * and the shadow device shows work that is not ordered. */
 #include "penta/base/rng.h"
 #include "regression/ops/device_world.h"
 
@@ -77,8 +77,8 @@ static void start(world_t *w)
         }
 }
 
-/* The same random work on `w` and, at once, on `reference`; returns whether all that the host
- * read and all buffers at the end had the same bits. */
+/* The same random work on `w` and, at once, on `reference`; returns whether all that
+ * the host read and all buffers at the end had the same bits. */
 static int random_sequence(world_t *w, world_t *reference, uint64_t seed)
 {
     uint64_t numbers = seed;

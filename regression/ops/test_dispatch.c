@@ -191,7 +191,8 @@ static void test_costs(void)
     tap_ok(pt_attention_flops(&shape, &q, &v, false) == 10 * 192 * 10, "and backward");
 }
 
-/* One query of a head of 100 columns, on a device of `threads`; returns what was recorded. */
+/* One query of a head of 100 columns, on a device of `threads`; returns what was
+ * recorded. */
 static int64_t workspace_of(pt_device_kind_t kind, int threads)
 {
     pt_device_options_t options = {.kind = kind, .isa = PT_ISA_BASE, .threads = threads};

@@ -1,8 +1,9 @@
 /* TEST backend=cpu,shadow timeout=400 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every row of ops.def against its formula, on every level this machine has, in every type: a row
- * without a case does not compile. Errors are in units of the eps of A, relative to the size of the
- * terms, beyond one rounding to the type of the result; cases state their bounds. */
+/* Every row of ops.def against its formula, on every level this machine has, in every
+ * type: a row without a case does not compile. Errors are in units of the eps of A,
+ * relative to the size of the terms, beyond one rounding to the type of the result;
+ * cases state their bounds. */
 #include "regression/ops/ops_test.h"
 
 #include "regression/ops/cases_elementwise.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rate of plain cblas_sgemm over the GEMM shapes of one training step of a GPT-2-like model: what a
- * step could reach if it did nothing else.
+/* Rate of plain cblas_sgemm over the GEMM shapes of one training step of a GPT-2-like
+ * model: what a step could reach if it did nothing else.
  *
  * usage: rate TOKENS HIDDEN FFN VOCAB LAYERS TRIES      prints GFLOP/s of the best try
  *
- * Weights, gradients and activations have the sizes and places they have in a step: nothing is met in
- * the cache that a step would not meet there. A product is one call: forward NT, of the input NN, of
- * the weight TN added to what is there. */
+ * Weights, gradients and activations have the sizes and places they have in a step:
+ * nothing is met in the cache that a step would not meet there. A product is one call:
+ * forward NT, of the input NN, of the weight TN added to what is there. */
 #include "pt_autoconf.h"
 
 #include <stdio.h>

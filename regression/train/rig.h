@@ -42,7 +42,8 @@ typedef struct rig {
     pt_session_t session; /* without an optimizer where config is NULL */
     int64_t sequences, length, micro_batch;
     double scale; /* of the loss; 0: none */
-    /* What goes from chunk to chunk, and its gradient: [positions·rows, C]; of position p what enters it. */
+    /* What goes from chunk to chunk, and its gradient: [positions·rows, C]; of position
+     * p what enters it. */
     pt_tensor_t passage, gradient;
     pt_batch_view_t batch; /* of the whole step */
     pt_tensor_t norm;      /* accumulator */
@@ -90,8 +91,8 @@ __attribute__((unused)) static uint64_t rig_draw(uint64_t *state)
     return pt_mix64((*state)++) >> 11;
 }
 
-/* Small models with sizes that divide nothing; between the two every switch of the family. Layers,
- * vocabulary, positions and what else matters are the caller's. */
+/* Small models with sizes that divide nothing; between the two every switch of the
+ * family. Layers, vocabulary, positions and what else matters are the caller's. */
 #define RIG_LLAMA                                                                      \
     .hidden = 14, .ffn = 19, .heads = 6, .kv_heads = 2, .head_dim = 8,                 \
     .norm = PT_NORM_RMS, .activation = PT_ACTIVATION_SWIGLU,                           \
@@ -211,7 +212,8 @@ __attribute__((unused)) static void rig_destroy(rig_t *rig)
     pt_session_destroy(&rig->session);
 }
 
-/* Initial weights of a bucket, drawn in full precision and rounded to the type of weights. */
+/* Initial weights of a bucket, drawn in full precision and rounded to the type of
+ * weights. */
 __attribute__((unused)) static pt_status_t rig_init_bucket(rig_t *rig, int bucket,
                                                            uint64_t seed)
 {

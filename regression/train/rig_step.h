@@ -69,7 +69,8 @@ __attribute__((unused)) static pt_batch_view_t rig_micro_batch(const rig_run_t *
                     action->micro_batch * run->rig->micro_batch, run->rig->micro_batch);
 }
 
-/* What enters `position`, or its gradient, of the action's micro-batch; absent where the model begins or ends. */
+/* What enters `position`, or its gradient, of the action's micro-batch; absent where
+ * the model begins or ends. */
 __attribute__((unused)) static pt_tensor_t rig_entry(const rig_t *rig, pt_tensor_t all,
                                                      int position, int micro_batch)
 {
@@ -202,7 +203,8 @@ __attribute__((unused)) static pt_status_t rig_write(rig_t *rig, pt_tensor_t x,
     return rig_copy(rig->world, x, room, true);
 }
 
-/* The values that an optimizer updates: master weights, or the weights themselves. Same shape. */
+/* The values that an optimizer updates: master weights, or the weights themselves. Same
+ * shape. */
 __attribute__((unused)) static pt_tensor_t rig_master(const rig_t *rig, int param)
 {
     pt_tensor_t x = pt_units_local_shape(rig->session.units, param);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of STEPS steps that may be stopped in between, and whether two of them were the same: metrics,
- * and every bit of weights and moments at the end. */
+/* Runs of STEPS steps that may be stopped in between, and whether two of them were the
+ * same: metrics, and every bit of weights and moments at the end. */
 #ifndef PT_REGRESSION_SAME_RUN_H
 #define PT_REGRESSION_SAME_RUN_H
 

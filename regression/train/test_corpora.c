@@ -1,7 +1,8 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.validation: the loss of a corpus is that of the same text where it is the validation split of
- * data.path, is the same bits on any number of ranks, and stands in the files of the run in the order given.
+/* data.validation: the loss of a corpus is that of the same text where it is the
+ * validation split of data.path, is the same bits on any number of ranks, and stands in
+ * the files of the run in the order given.
  */
 #include "regression/train/train_test.h"
 
@@ -118,7 +119,8 @@ static void lose_file(const char *name)
     close(nothing);
 }
 
-/* A rank that cannot read must not stay away from a forward pass in which others wait for it. */
+/* A rank that cannot read must not stay away from a forward pass in which others wait
+ * for it. */
 static void test_unreadable(void)
 {
     pt_config_t *config = tt_config(MODEL, "data.validation=a=tail.txt");

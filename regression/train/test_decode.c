@@ -98,8 +98,8 @@ static pt_status_t ask(asker_t *asker, const int64_t *which, const int64_t *firs
     return PT_OK;
 }
 
-/* From prompts of different lengths on: `count` more tokens of each sequence that is not
- * yet at its end. */
+/* From prompts of different lengths on: `count` more tokens of each sequence that is
+ * not yet at its end. */
 static pt_status_t advance(asker_t *asker, int64_t length[SEQUENCES], int64_t count,
                            bool *more)
 {
@@ -167,8 +167,8 @@ static pt_status_t run(asker_t *asker, rig_world_t *world, const pt_arch_t *arch
 
 static void test(rig_world_t *world, pt_arch_t arch, bool qk_norm, const char *name)
 {
-    /* Of the largest logit. In 16 bits a GEMM of other rows may round a few numbers the other way:
-     * some last places of theirs. */
+    /* Of the largest logit. In 16 bits a GEMM of other rows may round a few numbers the
+     * other way: some last places of theirs. */
     static const struct {
         pt_dtype_t dtype;
         double bound;

@@ -1,7 +1,8 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.init_from: the weights of a file, to the bit and on any layout, and everything else as at the
- * first start; by the name of a file or of a run directory; a file of another model is refused. */
+/* train.init_from: the weights of a file, to the bit and on any layout, and everything
+ * else as at the first start; by the name of a file or of a run directory; a file of
+ * another model is refused. */
 #include "regression/train/train_test.h"
 
 #include <hdf5.h>
@@ -77,7 +78,8 @@ static void test_start(const char *model, uint64_t digest)
     close_from(&trainer);
 }
 
-/* The same weights and data: the same losses, whatever the layout, and a run of its own. */
+/* The same weights and data: the same losses, whatever the layout, and a run of its
+ * own. */
 static void test_layouts(const char *model)
 {
     tt_record_t all = {0}, again = {0}, alone = {0}, drawn;

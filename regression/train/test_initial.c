@@ -1,7 +1,8 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model that a run begins with: the same bits for any number of ranks, each element what the
- * generator draws for (seed, tensor, global element), times the deviation of its kind. */
+/* The model that a run begins with: the same bits for any number of ranks, each element
+ * what the generator draws for (seed, tensor, global element), times the deviation of
+ * its kind. */
 #include "regression/train/train_test.h"
 #include "penta/base/normal.h"
 
@@ -98,8 +99,8 @@ static void fetch(const pt_trainer_t *t, pt_tensor_t x, double *out)
         out[i] = pt_float_get(x.dtype, out, i);
 }
 
-/* Largest relative difference between what computes and its master; those that fp16 holds with
- * fewer bits (below 2^-14) apart. */
+/* Largest relative difference between what computes and its master; those that fp16
+ * holds with fewer bits (below 2^-14) apart. */
 static double rounding_error(const pt_trainer_t *t, int param)
 {
     pt_tensor_t x = pt_units_weight(t->session.units, param);
@@ -118,7 +119,8 @@ static double rounding_error(const pt_trainer_t *t, int param)
     return worst;
 }
 
-/* Master weights of 16-bit models are those of fp32; what computes is rounded from them. */
+/* Master weights of 16-bit models are those of fp32; what computes is rounded from
+ * them. */
 static void test_precisions(const char *name, const char *settings)
 {
     static const char *const precisions[] = {"train.precision=bf16",

@@ -1,10 +1,11 @@
 /* TEST np=1,2,3,4,8 backend=cpu timeout=300 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R3 on the data axis: any number of replicas, any micro-batch, batches that they do not divide,
- * replicas without a valid label, give the losses, gradients and weights of one rank with
- * micro-batches of one sequence. Error of a tensor: max|a-b| / max(max|b|, floor), floor the RMS
- * of the whole gradient, or the learning rate for weights. In 16 bits: the RMS over all tensors and
- * steps of the difference between layouts is at most twice that between 16 bits and fp32. */
+/* R3 on the data axis: any number of replicas, any micro-batch, batches that they do
+ * not divide, replicas without a valid label, give the losses, gradients and weights of
+ * one rank with micro-batches of one sequence. Error of a tensor: max|a-b| /
+ * max(max|b|, floor), floor the RMS of the whole gradient, or the learning rate for
+ * weights. In 16 bits: the RMS over all tensors and steps of the difference between
+ * layouts is at most twice that between 16 bits and fp32. */
 #include "regression/train/train_test.h"
 
 enum { STEPS = 5 };
@@ -81,8 +82,9 @@ static bool within(const bound_t *e, const bound_t *bound)
 
 static const char *const precisions[2] = {
     "train.precision=fp64 train.eps=1e-8 train.lr=0.01 ",
-    /* An element of a weight differs by up to lr·dg/eps a step, dg the rounding of its gradient: with 1e-4, between
-     * 0.6e-5 and 1.2e-5 by the kernels that OpenBLAS takes, which would be a bound on those. */
+    /* An element of a weight differs by up to lr·dg/eps a step, dg the rounding of its
+     * gradient: with 1e-4, between 0.6e-5 and 1.2e-5 by the kernels that OpenBLAS
+     * takes, which would be a bound on those. */
     "train.precision=fp32 train.eps=1e-3 train.lr=0.01 ",
 };
 
@@ -125,8 +127,8 @@ static void test_batch(const char *name, const char *model, int batch, int fp32)
     pt_free(config);
 }
 
-/* Samples of which every other, or the first eight, are nothing but separators, so that no label of
- * theirs counts: replicas, and a whole step, without a valid label. */
+/* Samples of which every other, or the first eight, are nothing but separators, so that
+ * no label of theirs counts: replicas, and a whole step, without a valid label. */
 static void write_stripes(const char *path)
 {
     FILE *file;
@@ -198,7 +200,8 @@ static double loss_beside(const pt_config_t *config, int param, int64_t index, d
     return step.loss;
 }
 
-/* The gradient is that of the loss that is reported: the mean over all labels that count. */
+/* The gradient is that of the loss that is reported: the mean over all labels that
+ * count. */
 static void test_slope(const char *name, const char *model)
 {
     pt_config_t *config = tt_config(model, "train.precision=fp64");
@@ -271,7 +274,8 @@ static double rms_apart(double *const a[STEPS], double *const b[STEPS], int64_t 
     return isnan(sum) ? INFINITY : sqrt(sum / (double)(STEPS * count));
 }
 
-/* One rank with micro-batches of one sequence in 16 bits and in fp32, and all ranks with others. */
+/* One rank with micro-batches of one sequence in 16 bits and in fp32, and all ranks
+ * with others. */
 static void test_narrow(const char *name, const char *model, const char *types)
 {
     char base[TT_SETTINGS], more[128];

@@ -1,7 +1,7 @@
 /* TEST np=1,2 backend=cpu timeout=240 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model begins with nothing known, loss ln 256, and learns a text that repeats, by heart; and real text
- * in 16 bits as in fp32. */
+/* A model begins with nothing known, loss ln 256, and learns a text that repeats, by
+ * heart; and real text in 16 bits as in fp32. */
 #include "regression/train/train_test.h"
 
 enum { STEPS = 200 };
@@ -72,10 +72,11 @@ static double late_loss(const char *types, int seed)
     return sum / LATE;
 }
 
-/* 16 bits learn real text as fp32 does: over the seeds the loss is not more than 0.3 %, 0.01, above. Any
- * rounding puts a run on a path of its own, so one run is no measure. At this rate the difference of one
- * seed from fp32 has a standard deviation of 0.0015, with every type and every kernel of oneDNN, AMX among
- * them; at 0.004 it is 0.02. Without fp32 masters the loss is 0.06 above. */
+/* 16 bits learn real text as fp32 does: over the seeds the loss is not more than 0.3 %,
+ * 0.01, above. Any rounding puts a run on a path of its own, so one run is no measure.
+ * At this rate the difference of one seed from fp32 has a standard deviation of 0.0015,
+ * with every type and every kernel of oneDNN, AMX among them; at 0.004 it is 0.02.
+ * Without fp32 masters the loss is 0.06 above. */
 static void test_narrow(void)
 {
     enum { SEEDS = 4 };

@@ -1,7 +1,7 @@
 /* TEST np=1,2,4 backend=cpu,shadow timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many runs in one process: they do not know of each other, leave no memory behind, free their
- * communicators (MPI has some 2,000), and clean up after failures too. */
+/* Many runs in one process: they do not know of each other, leave no memory behind,
+ * free their communicators (MPI has some 2,000), and clean up after failures too. */
 #include "regression/train/train_test.h"
 
 enum { TRAINERS = 300, TRAINERS_SHADOW = 40, STEPS = 4 };
@@ -77,7 +77,8 @@ static void test_many(void)
     pt_free(config);
 }
 
-/* What fails at set-up fails on all ranks, as common knowledge, and leaves nothing behind. */
+/* What fails at set-up fails on all ranks, as common knowledge, and leaves nothing
+ * behind. */
 static void test_failures(void)
 {
     static const char *const bad[] = {"data.path=nowhere.txt", "parallel.data=64",

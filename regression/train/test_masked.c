@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4 backend=cpu,shadow timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training with data.mask: the loss is the mean over the labels that count, of all ranks; steps in which
- * none counts; any layout; stop and resume. */
+/* Training with data.mask: the loss is the mean over the labels that count, of all
+ * ranks; steps in which none counts; any layout; stop and resume. */
 #include "regression/train/train_test.h"
 
 enum { BYTES = 2500, STEPS = 6, SEQUENCE = 16 };
@@ -10,7 +10,8 @@ enum { BYTES = 2500, STEPS = 6, SEQUENCE = 16 };
 
 static uint8_t mask[BYTES];
 
-/* By the text, as an answer's tokens would be: kind 0 and 1 are the opposites, 2 nothing, 3 all. */
+/* By the text, as an answer's tokens would be: kind 0 and 1 are the opposites, 2
+ * nothing, 3 all. */
 static void write_mask(const char *path, int kind)
 {
     FILE *file = fopen("corpus.txt", "rb");
@@ -93,7 +94,8 @@ static void test_count(void)
     pt_free(config);
 }
 
-/* Weights a step in which no label counts leaves: AdamW of a gradient 0, from moments 0. */
+/* Weights a step in which no label counts leaves: AdamW of a gradient 0, from moments
+ * 0. */
 static void test_none(void)
 {
     pt_config_t *config = tt_config(MODEL, "data.mask=2 train.weight_decay=0.5 "

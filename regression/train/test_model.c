@@ -1,8 +1,8 @@
 /* TEST np=1 backend=cpu,shadow timeout=300 */
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model's gradient against finite differences of its loss; and what must not
- * change a bit of it: recompute, split of B and W, schedule, cut into chunks, merged units,
- * evaluations in between. */
+ * change a bit of it: recompute, split of B and W, schedule, cut into chunks, merged
+ * units, evaluations in between. */
 #include "regression/train/rig_step.h"
 #include "penta/base/normal.h"
 

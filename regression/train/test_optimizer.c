@@ -20,8 +20,9 @@ typedef struct figure {
     double rate;
 } figure_t;
 
-/* By hand. Warm-up: t/4 of 8e-3. Cosine over 12 - 4 = 8: 5e-3 + 3e-3 cos(pi k/8), k = t - 4: the
- * middle, a third and the end; linear: 8e-3 - 6e-3 k/8; wsd falls over the last 3. */
+/* By hand. Warm-up: t/4 of 8e-3. Cosine over 12 - 4 = 8: 5e-3 + 3e-3 cos(pi k/8), k = t
+ * - 4: the middle, a third and the end; linear: 8e-3 - 6e-3 k/8; wsd falls over the
+ * last 3. */
 static const figure_t figures[] = {
     {"train.decay=cosine", 1, 0.002},
     {"train.decay=cosine", 3, 0.006},
@@ -69,7 +70,8 @@ static void test_wsd_default(void)
                near(pt_learning_rate(config, 100, 95), 0.005) &&
                near(pt_learning_rate(config, 100, 100), 0.002),
            "wsd falls over the last tenth");
-    /* Given more steps than the schedule of the first start, and a warm-up as long as these. */
+    /* Given more steps than the schedule of the first start, and a warm-up as long as
+     * these. */
     config->train.warmup = 50;
     tap_ok(near(pt_learning_rate(config, 4, 2), 0.004) &&
                near(pt_learning_rate(config, 4, 4), 0.008) &&

@@ -1,8 +1,8 @@
 /* TEST np=1,2,3 backend=cpu,shadow timeout=300 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* R2: every option whose effect is `bits`, at values other than its default, and mixes of them,
- * give the bits of the defaults. R1: so does any numbering of the processes. An option of that
- * effect that this test does not know fails it. */
+/* R2: every option whose effect is `bits`, at values other than its default, and mixes
+ * of them, give the bits of the defaults. R1: so does any numbering of the processes.
+ * An option of that effect that this test does not know fails it. */
 #include "regression/train/train_test.h"
 
 enum { STEPS = 5, VALUES = 5, MIXES = 12, MIXES_SHADOW = 4 };
@@ -56,7 +56,8 @@ static const struct {
     {"sample.seed", {"9"}},
 };
 
-/* Options with one legal value so far: another must be refused, else they belong above. */
+/* Options with one legal value so far: another must be refused, else they belong
+ * above. */
 static const struct {
     const char *key, *value;
 } single[] = {
@@ -250,7 +251,8 @@ static void test_placement(const char *model)
     pt_free(config);
 }
 
-/* The device of tests runs the kernels of the CPU behind staging and late events: same bits. */
+/* The device of tests runs the kernels of the CPU behind staging and late events: same
+ * bits. */
 static void test_devices(const char *model)
 {
     pt_config_t *config = tt_config(model, ""),

@@ -1,7 +1,7 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=180 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan says of each rank is what a run of that rank does: bytes of memory by class, calls,
- * messages and bytes by axis and kind, calls, FLOPs and bytes by op. */
+/* What a plan says of each rank is what a run of that rank does: bytes of memory by
+ * class, calls, messages and bytes by axis and kind, calls, FLOPs and bytes by op. */
 #include "regression/train/train_test.h"
 
 #include "penta/plan/plan.h"
@@ -119,10 +119,11 @@ static void test_plan(const char *name, const char *settings)
     pt_free(config);
 }
 
-/* Bytes of a step by hand: a reduce-scatter and an all-gather of every unit, padded to 1,024 elements a
- * tensor and cut over the replicas between such blocks, as evenly as they allow. Gradients are gathered at
- * stage 0 and weights at stage 1, where moments (and master weights, of which fp32 needs none) are cut as the
- * sums are. One layer of a Llama: width 32, ffn 48, 4 and 2 heads of 8. */
+/* Bytes of a step by hand: a reduce-scatter and an all-gather of every unit, padded to
+ * 1,024 elements a tensor and cut over the replicas between such blocks, as evenly as
+ * they allow. Gradients are gathered at stage 0 and weights at stage 1, where moments
+ * (and master weights, of which fp32 needs none) are cut as the sums are. One layer of
+ * a Llama: width 32, ffn 48, 4 and 2 heads of 8. */
 static void test_by_hand(int zero, bool bf16)
 {
     static const int64_t layer[] = {64 * 32, 32 * 32, 32, 96 * 32, 32 * 48, 32};
@@ -154,9 +155,9 @@ static void test_by_hand(int zero, bool bf16)
     pt_free(config);
 }
 
-/* Bytes a parameter of the three settings of mixed precision: 2 + 4 + 4 + 8, gradients of 2, and moments of
- * 2 each (design: 18, 16, 12). Every tensor is a whole number of 1,024 elements, so nothing is padded. The
- * wire of gradients takes what it says. */
+/* Bytes a parameter of the three settings of mixed precision: 2 + 4 + 4 + 8, gradients
+ * of 2, and moments of 2 each (design: 18, 16, 12). Every tensor is a whole number of
+ * 1,024 elements, so nothing is padded. The wire of gradients takes what it says. */
 static void test_bytes_a_parameter(void)
 {
     static const struct {

@@ -1,7 +1,8 @@
 /* TEST np=1,2,4,8 backend=cpu,shadow timeout=300 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same command twice gives the same bits; stopped after any step and begun again gives what
- * no stop gives: losses, norms, weights, moments, and a metrics file with each step once. */
+/* The same command twice gives the same bits; stopped after any step and begun again
+ * gives what no stop gives: losses, norms, weights, moments, and a metrics file with
+ * each step once. */
 #include "regression/train/same_run.h"
 
 static void test_repeat(const char *name, const char *model)
@@ -78,8 +79,9 @@ static void test_over(const char *name, const char *model)
     tap_all(same_run(a, a, &whole, &again), "%s: started again at its end", name);
 }
 
-/* Of the checkpoints after steps 2, 4 and 5 the last is gone and the one before cut short: the run
- * goes on from step 2, and forgets what its metrics say of later steps. */
+/* Of the checkpoints after steps 2, 4 and 5 the last is gone and the one before cut
+ * short: the run goes on from step 2, and forgets what its metrics say of later
+ * steps. */
 static void test_lost(const char *name, const char *model)
 {
     char a[32], b[32], saving[TT_SETTINGS], path[96];

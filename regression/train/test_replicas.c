@@ -1,12 +1,14 @@
 /* TEST np=2,3,4 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A weight or moment that is not the same on all replicas is found, and the replica that differs is named. */
+/* A weight or moment that is not the same on all replicas is found, and the replica
+ * that differs is named. */
 #include "regression/train/train_test.h"
 
 /* What computes, where master weights are apart. */
 enum { COMPUTE = PT_STATE_KINDS };
 
-/* Element 17 of a parameter in the middle of the table, of a state or of what computes. */
+/* Element 17 of a parameter in the middle of the table, of a state or of what
+ * computes. */
 static pt_tensor_t element(const pt_trainer_t *t, int kind)
 {
     int param = t->session.table.count / 2,

@@ -1,7 +1,8 @@
 /* TEST np=3,4 backend=cpu,shadow timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run that is stopped and goes on with other numbers of ranks, 2, 3, 1, takes every sample of an
- * epoch once, in the steps in which it would take them on one rank, and gives its losses. */
+/* A run that is stopped and goes on with other numbers of ranks, 2, 3, 1, takes every
+ * sample of an epoch once, in the steps in which it would take them on one rank, and
+ * gives its losses. */
 #include "regression/train/train_test.h"
 
 enum { STEPS = 9, BATCH = 7, SAMPLES = 25, SEQUENCE = 16 };
@@ -45,7 +46,8 @@ static void count_ids(pt_trainer_t *t, int64_t step)
         taken[i] += all[i];
 }
 
-/* Steps first … last - 1 on the first `ranks` processes, from `from` to the file `to`. */
+/* Steps first … last - 1 on the first `ranks` processes, from `from` to the file
+ * `to`. */
 static void leg(const pt_config_t *config, int ranks, const char *from, const char *to,
                 tt_record_t *record)
 {

@@ -1,8 +1,9 @@
 /* TEST np=1,2,4 backend=cpu,shadow timeout=240 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fp16 that overflows: the step is skipped on all ranks, data go on, learning rate and AdamW do not, the
- * scale backs off; stopped anywhere in between and begun again gives what no stop gives; without hope
- * the run ends. A loss scale that fits is not seen in the numbers. */
+/* fp16 that overflows: the step is skipped on all ranks, data go on, learning rate and
+ * AdamW do not, the scale backs off; stopped anywhere in between and begun again gives
+ * what no stop gives; without hope the run ends. A loss scale that fits is not seen in
+ * the numbers. */
 #include "regression/train/train_test.h"
 
 #include "penta/base/fault.h"
@@ -86,7 +87,8 @@ static pt_checkpoint_header_t header_of(const char *directory, int step)
     return header;
 }
 
-/* A step with a fixed scale that overflows; dynamic goes on from it, and has far to come down. */
+/* A step with a fixed scale that overflows; dynamic goes on from it, and has far to
+ * come down. */
 static pt_train_result_t back_off(const char *directory, int from, int to)
 {
     pt_train_result_t result = {.step = 0};
@@ -123,8 +125,9 @@ static int clean_at_end(const lines_t *lines)
     return clean;
 }
 
-/* What the lines of a run must say of each other: by the rule of the scale, after one step at a fixed
- * one; updates have the rates of updates 1, 2, …; labels are counted in every step. */
+/* What the lines of a run must say of each other: by the rule of the scale, after one
+ * step at a fixed one; updates have the rates of updates 1, 2, …; labels are counted in
+ * every step. */
 static bool is_by_the_rule(const lines_t *lines, int *skipped)
 {
     pt_config_t *config = tt_config(MODEL, "");
@@ -216,8 +219,8 @@ static void test_ranks(void)
     pt_free(config);
 }
 
-/* Data go on while weights stay: the loss after skipped steps is that of the first weights on the data of
- * that step, as in a run that learns nothing. */
+/* Data go on while weights stay: the loss after skipped steps is that of the first
+ * weights on the data of that step, as in a run that learns nothing. */
 static void test_data(void)
 {
     pt_config_t *config = tt_config(MODEL, "");
@@ -304,7 +307,8 @@ static void test_hopeless(const char *name, pt_loss_scale_t scale, const char *f
     MUST(pt_fault_init());
 }
 
-/* Scales that do not overflow: powers of two are not seen, but for what would be lost below fp16. */
+/* Scales that do not overflow: powers of two are not seen, but for what would be lost
+ * below fp16. */
 static void test_unseen(void)
 {
     pt_config_t *a = tt_config(MODEL, "train.loss_scale=4096");
@@ -347,8 +351,8 @@ static double rms_between(const double *a, const double *b, int64_t count)
     return sqrt(sum / (double)count);
 }
 
-/* With an epsilon of 1 AdamW moves weights as far as gradients are large: where fp32 does, so the scale is
- * out of them. */
+/* With an epsilon of 1 AdamW moves weights as far as gradients are large: where fp32
+ * does, so the scale is out of them. */
 static void test_update(void)
 {
     int64_t count;

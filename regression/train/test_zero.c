@@ -1,8 +1,8 @@
 /* TEST np=1,2,3,4,8 backend=cpu,shadow timeout=240 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ZeRO stage 1: moments and master weights live in shards, one a replica, and no bit of a run changes: losses,
- * norms, validation, weights and moments are those of stage 0. A run may change its stage, and with it its
- * number of ranks, at any restart. */
+/* ZeRO stage 1: moments and master weights live in shards, one a replica, and no bit of
+ * a run changes: losses, norms, validation, weights and moments are those of stage 0. A
+ * run may change its stage, and with it its number of ranks, at any restart. */
 #include "regression/train/same_run.h"
 
 static pt_train_result_t run_stage(const char *model, const char *directory, int stop,
@@ -22,7 +22,8 @@ static int64_t sum_all(int64_t x)
     return sum;
 }
 
-/* Stage 1 throughout; and another stage after every step. Returns the run of stage 0. */
+/* Stage 1 throughout; and another stage after every step. Returns the run of stage
+ * 0. */
 static void test_bits(const char *name, const char *model)
 {
     char a[32], b[32], c[32];
@@ -70,8 +71,8 @@ static bool is_near(const pt_train_result_t *a, const pt_train_result_t *b)
     return loss < 1e-11 && validation < 1e-11;
 }
 
-/* From one rank to all and back, with the stage of each: fp64, R3 of the run that never stopped. What is loaded is
- * verified by the digest of the file. */
+/* From one rank to all and back, with the stage of each: fp64, R3 of the run that never
+ * stopped. What is loaded is verified by the digest of the file. */
 static void test_ranks(const char *name, const char *model)
 {
     char a[32], b[32];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of training begin with: MPI, a corpus, configurations in one line, runs and what
- * came out of them. Runs of a test follow each other in one process; a reference run of one
- * rank is made by every rank for itself, on the serial transport. */
+/* What the tests of training begin with: MPI, a corpus, configurations in one line,
+ * runs and what came out of them. Runs of a test follow each other in one process; a
+ * reference run of one rank is made by every rank for itself, on the serial
+ * transport. */
 #ifndef PT_REGRESSION_TRAIN_TEST_H
 #define PT_REGRESSION_TRAIN_TEST_H
 
@@ -77,8 +78,8 @@ static int tt_finish(void)
 
 /* ---- data and configurations ---- */
 
-/* Words of letters that follow each other with a bias, lines as documents: learnable, and
- * no two parts alike. */
+/* Words of letters that follow each other with a bias, lines as documents: learnable,
+ * and no two parts alike. */
 __attribute__((unused)) static void tt_write_corpus(const char *path, int64_t bytes)
 {
     static const char letters[] = "etaoinshrdlu";
@@ -131,7 +132,8 @@ static pt_status_t tt_set_all(pt_config_t *config, const char *settings)
     return PT_OK;
 }
 
-/* Caller frees. Settings are "section.key=value" with one space between; later ones win. */
+/* Caller frees. Settings are "section.key=value" with one space between; later ones
+ * win. */
 static pt_config_t *tt_config(const char *base, const char *more)
 {
     pt_config_t *config;
@@ -204,8 +206,8 @@ __attribute__((unused)) static pt_status_t tt_run(const pt_config_t *config,
     return status;
 }
 
-/* Rank 0: metrics.jsonl of a run directory. False unless it holds the steps 1 … n, each once,
- * in order. */
+/* Rank 0: metrics.jsonl of a run directory. False unless it holds the steps 1 … n, each
+ * once, in order. */
 __attribute__((unused)) static bool tt_metrics(const char *directory,
                                                tt_record_t *record)
 {
@@ -254,7 +256,8 @@ __attribute__((unused)) static bool tt_same(const tt_record_t *a, const tt_recor
 
 /* ---- tensors ---- */
 
-/* A parameter's weights as the optimizer has them (masters where there are), or its gradient. */
+/* A parameter's weights as the optimizer has them (masters where there are), or its
+ * gradient. */
 __attribute__((unused)) static pt_tensor_t tt_tensor(const pt_trainer_t *t, int param,
                                                      bool gradient)
 {
@@ -269,8 +272,9 @@ __attribute__((unused)) static pt_tensor_t tt_tensor(const pt_trainer_t *t, int 
     return x;
 }
 
-/* All weights or gradients of an open trainer, as doubles, one parameter after the other;
- * caller frees. Gradients: those of the last step, without the loss scale `t->scale`. */
+/* All weights or gradients of an open trainer, as doubles, one parameter after the
+ * other; caller frees. Gradients: those of the last step, without the loss scale
+ * `t->scale`. */
 __attribute__((unused)) static double *tt_values(const pt_trainer_t *t, bool gradients,
                                                  int64_t *count)
 {

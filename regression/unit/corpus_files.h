@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of token files begin with: making files byte by byte, and the configuration. */
+/* What the tests of token files begin with: making files byte by byte, and the
+ * configuration. */
 #ifndef PT_REGRESSION_CORPUS_FILES_H
 #define PT_REGRESSION_CORPUS_FILES_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a corpus should hold, told token by token, and every sample of it compared with that. */
+/* What a corpus should hold, told token by token, and every sample of it compared with
+ * that. */
 #ifndef PT_REGRESSION_CORPUS_REFERENCE_H
 #define PT_REGRESSION_CORPUS_REFERENCE_H
 
@@ -66,8 +67,8 @@ static int64_t check_sample(const pt_corpus_t *corpus, pt_split_t split, int64_t
     return wrong + (valid != expected);
 }
 
-/* Opens the corpus: every sample of both splits, the first from 0 and the other to the end.
- * Returns what is wrong. */
+/* Opens the corpus: every sample of both splits, the first from 0 and the other to the
+ * end. Returns what is wrong. */
 __attribute__((unused)) static int64_t check_corpus(int64_t vocab)
 {
     pt_corpus_t *corpus;

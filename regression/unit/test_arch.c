@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter table against published parameter counts, and the Hugging Face names against the
- * golden files. */
+/* The parameter table against published parameter counts, and the Hugging Face names
+ * against the golden files. */
 #include "penta/base/alloc.h"
 #include "penta/model/arch.h"
 #include "penta/base/rng.h"

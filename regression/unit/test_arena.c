@@ -20,7 +20,8 @@ static int failed_with(pt_status_t got, pt_status_t want, const char *text)
 
 enum { TAKES = 40 };
 
-/* One pass over the same uneven requests, with marks; `out` gets what was handed out. */
+/* One pass over the same uneven requests, with marks; `out` gets what was handed
+ * out. */
 static pt_status_t pass(pt_arena_t *arena, void *out[TAKES])
 {
     int64_t mark = pt_arena_mark(arena);

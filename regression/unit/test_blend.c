@@ -74,8 +74,8 @@ static int64_t first_token(const pt_corpus_t *corpus, pt_split_t split, int64_t 
     return numbers[0][0];
 }
 
-/* The file sample n comes from: the largest weight x max(n, 1) - used, the first of equals, in
- * fractions of the sum. */
+/* The file sample n comes from: the largest weight x max(n, 1) - used, the first of
+ * equals, in fractions of the sum. */
 static int file_by_rule(const blend_t *blend, int64_t sum, int64_t n,
                         const int64_t *used)
 {
@@ -116,7 +116,8 @@ static void test_rule(const blend_t *blend, bool shuffle)
     pt_corpus_close(corpus);
 }
 
-/* The rule in floating-point numbers, as others have it, where no rounding can decide. */
+/* The rule in floating-point numbers, as others have it, where no rounding can
+ * decide. */
 static void test_doubles(void)
 {
     pt_corpus_t *corpus = open_blend("0.5,0.25,0.25", 3, false);
@@ -193,7 +194,8 @@ static void test_orders(void)
     pt_corpus_close(corpus);
 }
 
-/* Far ahead, without having been there: whole periods change the uses by the weights. */
+/* Far ahead, without having been there: whole periods change the uses by the
+ * weights. */
 static void test_far(void)
 {
     pt_corpus_t *corpus = open_blend("0.7,0.3", 2, false);

@@ -1,6 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a vector over ranks, and the pieces they go in, against a walk over all blocks. */
+/* Blocks of a vector over ranks, and the pieces they go in, against a walk over all
+ * blocks. */
 #include "regression/tap.h"
 
 #include "src/comm/private.h"
@@ -10,7 +11,8 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Blocks follow each other, begin at multiples of the grain, cover all, and differ by a grain at most. */
+/* Blocks follow each other, begin at multiples of the grain, cover all, and differ by a
+ * grain at most. */
 static bool is_cut(int64_t count, int64_t grain, int size)
 {
     int64_t at = 0, most = 0, fewest = count;

@@ -1,6 +1,7 @@
 /* TEST timeout=120 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that are no checkpoints, or damaged, or made to do harm: one clear message each. */
+/* Files that are no checkpoints, or damaged, or made to do harm: one clear message
+ * each. */
 #include "regression/tap.h"
 #include "regression/unit/checkpoint_file.h"
 
@@ -111,7 +112,8 @@ static void test_unreadable(void)
     pt_fault_init();
 }
 
-/* One that does not lie in the tensor is a fault of the caller: it is named, and nothing is read. */
+/* One that does not lie in the tensor is a fault of the caller: it is named, and
+ * nothing is read. */
 static void test_hyperslab(void)
 {
     pt_checkpoint_reader_t *reader = NULL;
@@ -273,7 +275,8 @@ static void test_attributes(void)
     H5Tclose(string), H5Tclose(variable);
 }
 
-/* A dataset of the name; `layout` and `type` may be strange. No storage unless asked. */
+/* A dataset of the name; `layout` and `type` may be strange. No storage unless
+ * asked. */
 static void put_dataset(hid_t file, const char *name, hid_t type, int ndim,
                         const hsize_t *shape, hid_t list)
 {

@@ -19,7 +19,8 @@ static void fill(double logits[PT_BYTES])
     logits[200] = 0.5;
 }
 
-/* Pearson's statistic of what was drawn against exp(logit / temperature) over `allowed`. */
+/* Pearson's statistic of what was drawn against exp(logit / temperature) over
+ * `allowed`. */
 static double chi_square(const pt_choice_t *choice, const double logits[PT_BYTES],
                          const bool allowed[PT_BYTES], int *cells)
 {
@@ -46,7 +47,8 @@ static double chi_square(const pt_choice_t *choice, const double logits[PT_BYTES
     return statistic;
 }
 
-/* Mean + 5 standard deviations of the statistic: exceeded by chance about once in 10^5 seeds. */
+/* Mean + 5 standard deviations of the statistic: exceeded by chance about once in 10^5
+ * seeds. */
 static bool fits(double statistic, int cells)
 {
     double degrees = cells - 1;
@@ -77,8 +79,9 @@ static void test_frequencies(void)
     }
 }
 
-/* The definition, by another way: a token is in the nucleus iff those in front of it have
- * less than top_p. Holtzman et al. 2020, section 3.1: the smallest set that has it. */
+/* The definition, by another way: a token is in the nucleus iff those in front of it
+ * have less than top_p. Holtzman et al. 2020, section 3.1: the smallest set that has
+ * it. */
 static void define(const pt_choice_t *choice, const double *logits, bool *allowed)
 {
     for (int token = 0; token < PT_BYTES; token++) {

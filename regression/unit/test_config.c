@@ -62,7 +62,8 @@ static void check_rows(void)
     tap_ok(bad_find == 0, "every row is found by name");
 }
 
-/* A value that is not the default: bounds, last choice, and texts that need every escape. */
+/* A value that is not the default: bounds, last choice, and texts that need every
+ * escape. */
 static void awkward(const pt_option_t *row, int variant, char *out, size_t size)
 {
     static const char *const texts[] = {"a b", "\"x\\x3b \\\"q\\\" \\\\ \\n\\t\"",
@@ -315,7 +316,8 @@ static void check_meaning(void)
     pt_error_clear();
 }
 
-/* The schedule of wsd may move while the rate is at its peak, before and after; others may not. */
+/* The schedule of wsd may move while the rate is at its peak, before and after; others
+ * may not. */
 static void check_schedule_moves(void)
 {
     static const struct {

@@ -1,8 +1,9 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json of the four families: defaults of absent keys, refusals, and the way through the
- * gathered text. The expected defaults are those of transformers 5.24 (configuration_gpt2.py,
- * configuration_llama.py, configuration_qwen2.py, configuration_qwen3.py). */
+/* config.json of the four families: defaults of absent keys, refusals, and the way
+ * through the gathered text. The expected defaults are those of transformers 5.24
+ * (configuration_gpt2.py, configuration_llama.py, configuration_qwen2.py,
+ * configuration_qwen3.py). */
 #include "penta/base/alloc.h"
 #include "penta/config/config.h"
 #include "regression/tap.h"

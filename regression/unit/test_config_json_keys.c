@@ -1,7 +1,8 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.json key by key: names that mean the same, keys that count, and the table for readers. What the
- * classes of transformers write themselves is kept here, from versions 4.57.6 and 5.24.0. */
+/* config.json key by key: names that mean the same, keys that count, and the table for
+ * readers. What the classes of transformers write themselves is kept here, from
+ * versions 4.57.6 and 5.24.0. */
 #include "penta/base/alloc.h"
 #include "penta/config/config.h"
 #include "regression/tap.h"
@@ -262,7 +263,8 @@ static const struct {
 
 static void check_equal(void)
 {
-    /* qwen3 with 16 heads and 32 KV heads by default does not go; the pair proves both fail. */
+    /* qwen3 with 16 heads and 32 KV heads by default does not go; the pair proves both
+     * fail. */
     for (size_t i = 0; i < sizeof equal / sizeof equal[0]; i++) {
         pt_status_t one = load(equal[i].one, &a), other = load(equal[i].other, &b);
 

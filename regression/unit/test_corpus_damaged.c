@@ -164,8 +164,9 @@ static void test_damages(void)
     }
 }
 
-/* Every other value of every byte of the index: refused, but for what says nothing wrong: signed
- * instead of unsigned tokens, and another border between the two documents. */
+/* Every other value of every byte of the index: refused, but for what says nothing
+ * wrong: signed instead of unsigned tokens, and another border between the two
+ * documents. */
 static void test_bytes(void)
 {
     int64_t accepted = 0, wrong = 0;

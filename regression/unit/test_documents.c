@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The samples that doc/formats/corpus.md promises: regression/documents/samples.txt was made by a program in
- * Python that knows nothing but that page. */
+/* The samples that doc/formats/corpus.md promises: regression/documents/samples.txt was
+ * made by a program in Python that knows nothing but that page. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_files.h"
 

@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 16-bit types against their definition: (-1)^s · 2^(e - bias) · (1 + f), computed with ldexp,
- * and rounding by searching the two neighbours. */
+/* The 16-bit types against their definition: (-1)^s · 2^(e - bias) · (1 + f), computed
+ * with ldexp, and rounding by searching the two neighbours. */
 #include "penta/base/dtype.h"
 #include "penta/base/float16.h"
 #include "penta/base/rng.h"
@@ -29,8 +29,8 @@ static double value_of(const format_t *f, unsigned bits)
     return sign * ldexp(fraction + (1 << f->fraction), exponent - f->bias - f->fraction);
 }
 
-/* The number of the format nearest to x, found by bisection over its non-negative bits; the one
- * behind the largest counts as infinite. */
+/* The number of the format nearest to x, found by bisection over its non-negative bits;
+ * the one behind the largest counts as infinite. */
 static unsigned nearest(const format_t *f, double x)
 {
     unsigned sign = signbit(x) ? 0x8000 : 0, low = 0;
@@ -102,7 +102,8 @@ static int wrong_at(const format_t *f, double x)
     return wrong + (isnan(single) ? !is_nan(f, got) : got != want);
 }
 
-/* Every value, every midpoint of neighbours, and the closest fp32 and fp64 beside them. */
+/* Every value, every midpoint of neighbours, and the closest fp32 and fp64 beside
+ * them. */
 static void test_ties(const format_t *f)
 {
     int wrong = 0;

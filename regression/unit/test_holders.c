@@ -1,8 +1,9 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds what under tensor 1 to 8, over dry transports, against tables written by hand; the elements that
- * all ranks speak for, in files and in the norm, are every element of the model once: fewer KV heads
- * than ranks, and a vocabulary of 101, included. */
+/* Who holds what under tensor 1 to 8, over dry transports, against tables written by
+ * hand; the elements that all ranks speak for, in files and in the norm, are every
+ * element of the model once: fewer KV heads than ranks, and a vocabulary of 101,
+ * included. */
 #include "regression/tap.h"
 
 #include "penta/base/alloc.h"

@@ -1,8 +1,9 @@
 /* TEST timeout=60,900 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index of many documents: the rank that checks it reads all of it once, the others next to nothing, and none
- * holds it in memory; boundaries are right wherever a sample begins, also behind another file; an index that is cut
- * short or changed under way is an error. At level long it has 10^8 documents. */
+/* An index of many documents: the rank that checks it reads all of it once, the others
+ * next to nothing, and none holds it in memory; boundaries are right wherever a sample
+ * begins, also behind another file; an index that is cut short or changed under way is
+ * an error. At level long it has 10^8 documents. */
 #include "penta/base/alloc.h"
 #include "penta/base/clock.h"
 #include "regression/unit/corpus_files.h"
@@ -105,7 +106,8 @@ static pt_corpus_t *open_large(bool check)
     return corpus;
 }
 
-/* Document of a token of the large file, not counting empty ones: 3 in 6 tokens, of 1, 2 and 3. */
+/* Document of a token of the large file, not counting empty ones: 3 in 6 tokens, of 1,
+ * 2 and 3. */
 static int64_t number_of(int64_t token)
 {
     static const int part[] = {0, 1, 1, 2, 2, 2};

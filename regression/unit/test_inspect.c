@@ -1,6 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* penta inspect, called as the program calls it; and the same file seen by HDF5's own tools. */
+/* penta inspect, called as the program calls it; and the same file seen by HDF5's own
+ * tools. */
 #include "regression/tap.h"
 #include "regression/unit/checkpoint_file.h"
 

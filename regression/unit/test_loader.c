@@ -1,6 +1,7 @@
 /* TEST backend=cpu,shadow timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reaches the device, copied back without waiting, against the bytes of the file. */
+/* What reaches the device, copied back without waiting, against the bytes of the
+ * file. */
 #include "penta/base/alloc.h"
 #include "penta/data/data.h"
 #include "penta/base/rng.h"
@@ -292,7 +293,8 @@ static void test_file_lost(void)
 }
 
 /* A plan: no files, no memory, only counts. */
-/* A stage that neither embeds nor has the loss: places and documents as the others have them, and no file is read. */
+/* A stage that neither embeds nor has the loss: places and documents as the others have
+ * them, and no file is read. */
 static void test_no_text(void)
 {
     fixture_t f, all;

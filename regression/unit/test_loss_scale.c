@@ -1,8 +1,9 @@
 /* TEST timeout=30 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss scale of fp16 against a table written by hand from its rule (include/penta/optim/optim.h): starts at
- * 65536; 1000 clean steps double it and forgive; the second overflow and each one after it halve it;
- * nothing below 1, nothing above 2^40. A fixed one gives up after 20 overflows in a row. */
+/* The loss scale of fp16 against a table written by hand from its rule
+ * (include/penta/optim/optim.h): starts at 65536; 1000 clean steps double it and
+ * forgive; the second overflow and each one after it halve it; nothing below 1, nothing
+ * above 2^40. A fixed one gives up after 20 overflows in a row. */
 #include "regression/tap.h"
 
 #include "penta/optim/optim.h"

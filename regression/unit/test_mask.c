@@ -1,6 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loss masks: every sample against a brute-force reading, blends, and masks that are none. */
+/* Loss masks: every sample against a brute-force reading, blends, and masks that are
+ * none. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 
@@ -16,7 +17,8 @@ static void set_masks(const char *list)
     snprintf(config.data.mask, sizeof config.data.mask, "%s", list);
 }
 
-/* A file of `count` tokens of `width` bytes and its mask, which is of the token or drawn. */
+/* A file of `count` tokens of `width` bytes and its mask, which is of the token or
+ * drawn. */
 static void make_file(const char *name, int64_t count, int width, bool masks)
 {
     static uint8_t mask[ROOM];

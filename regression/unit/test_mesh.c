@@ -1,8 +1,8 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coordinates of a mesh: inverse of each other for many shapes, up to 16,384 ranks; places in groups
- * against brute force; sizes that do not divide are refused with the nearest that do; dry meshes of
- * any rank. */
+/* Coordinates of a mesh: inverse of each other for many shapes, up to 16,384 ranks;
+ * places in groups against brute force; sizes that do not divide are refused with the
+ * nearest that do; dry meshes of any rank. */
 #include "regression/tap.h"
 
 #include "penta/base/alloc.h"
@@ -135,7 +135,8 @@ static const struct {
     {1, PT_AXIS_BIT(PT_AXIS_EXPERT) | PT_AXIS_BIT(PT_AXIS_EXPERT_DATA)},
 };
 
-/* Compares coordinates, the outermost axis of the numbering first; 0 when equal there. */
+/* Compares coordinates, the outermost axis of the numbering first; 0 when equal
+ * there. */
 static int order_of(const pt_axis_t axis[4], unsigned axes, const int *a, const int *b)
 {
     for (int i = 3; i >= 0; i--)

@@ -1,8 +1,9 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What follows from the tables of nodes: lifetimes, what recompute runs again, who adds to a gradient; and what is
- * refused. Expected lifetimes are read off the formulas of the derivatives: dW = dyᵀx needs x and dy, the derivative of
- * a norm its input and statistics, that of attention q, k, v, o and the log-sum-exp. */
+/* What follows from the tables of nodes: lifetimes, what recompute runs again, who adds
+ * to a gradient; and what is refused. Expected lifetimes are read off the formulas of
+ * the derivatives: dW = dyᵀx needs x and dy, the derivative of a norm its input and
+ * statistics, that of attention q, k, v, o and the log-sum-exp. */
 #include "regression/tap.h"
 
 #include "penta/comm/mesh.h"
@@ -181,7 +182,8 @@ static pt_status_t nothing(const pt_call_t *call, const pt_node_t *node)
     return PT_OK;
 }
 
-/* Stands for the gather of rows and its adjoint: both communicate; the gathered rows are not kept. */
+/* Stands for the gather of rows and its adjoint: both communicate; the gathered rows
+ * are not kept. */
 static const pt_node_kind_t gather = {
     .name = "gather",
     .pass = {{PT_USE(X), PT_USE(Y), nothing, nothing},
@@ -279,7 +281,8 @@ static void two_linears(pt_program_t *p)
                     PT_DROPOUT_FFN_OUT);
 }
 
-/* Two branches from one x, each added at its own place: the second's gradient would replace that of the sum. */
+/* Two branches from one x, each added at its own place: the second's gradient would
+ * replace that of the sum. */
 static void parallel_branches(pt_program_t *p)
 {
     int64_t hidden = p->context.arch->hidden;

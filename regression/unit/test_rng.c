@@ -30,7 +30,8 @@ static void test_philox(void)
     }
 }
 
-/* SplitMix64 is mix 13 of a counter; its first outputs from seed 0 are published widely. */
+/* SplitMix64 is mix 13 of a counter; its first outputs from seed 0 are published
+ * widely. */
 static void test_mix(void)
 {
     const uint64_t gamma = 0x9E3779B97F4A7C15u;

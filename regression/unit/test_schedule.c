@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Peaks after Narayanan et al. 2021: 1F1B holds stages - stage micro-batches, GPipe all (anchor P08:
- * 32 and 4 at p 4, m 32, first stage). */
+/* Peaks after Narayanan et al. 2021: 1F1B holds stages - stage micro-batches, GPipe all
+ * (anchor P08: 32 and 4 at p 4, m 32, first stage). */
 static void test_peak(pt_schedule_kind_t kind, int stages, int micro_batches)
 {
     for (int stage = 0; stage < stages; stage++) {
@@ -60,7 +60,8 @@ static void test_slots(int micro_batches)
     pt_cut_destroy(&cut);
 }
 
-/* One stage of three chunks: each has slots of its own; an action of another stage's position is refused. */
+/* One stage of three chunks: each has slots of its own; an action of another stage's
+ * position is refused. */
 static void test_chunks(void)
 {
     pt_schedule_t s;
@@ -126,7 +127,8 @@ static void test_refusals(void)
     pt_cut_destroy(&cut);
 }
 
-/* Delayed W (as in zero-bubble schedules): not fused, more weight slots than input slots. */
+/* Delayed W (as in zero-bubble schedules): not fused, more weight slots than input
+ * slots. */
 static void test_split(void)
 {
     static const char kinds[] = "FBFBFBWWW";

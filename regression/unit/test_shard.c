@@ -62,7 +62,8 @@ static void test_ranges(void)
     }
 }
 
-/* All ranks together hold each element `copies` times, in ascending order within each part. */
+/* All ranks together hold each element `copies` times, in ascending order within each
+ * part. */
 static void test_extents(const pt_shard_rule_t *rule, int parts, const int64_t *length,
                          int size, int copies, const char *name)
 {
@@ -109,7 +110,8 @@ int main(void)
     pt_shard_extents(&heads, 3, qkv, 2, 4, e);
     tap_ok(e[1].first == 60 && e[2].first == 84,
            "rank 2 of 4 shares key and value head 1");
-    /* Zigzag halves the triangle evenly (anchor X04: 34 of 136 pairs each at CP 4, 16 tokens). */
+    /* Zigzag halves the triangle evenly (anchor X04: 34 of 136 pairs each at CP 4, 16
+     * tokens). */
     for (int r = 0; r < 4; r++) {
         const int64_t tokens[1] = {16};
         int64_t work = 0;

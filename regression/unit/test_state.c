@@ -1,7 +1,8 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mapping between ranks and files: whatever the ranks, what they own covers every element of every dataset
- * once, what they hold lies apart in memory, and names and shapes are those of the parameter table. */
+/* The mapping between ranks and files: whatever the ranks, what they own covers every
+ * element of every dataset once, what they hold lies apart in memory, and names and
+ * shapes are those of the parameter table. */
 #include "regression/tap.h"
 
 #include "penta/base/alloc.h"

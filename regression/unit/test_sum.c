@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Reference: numbers are 2,304-bit two's complement in units of 2^-1074, added by schoolbook
- * bits, rounded by comparing distances. Slow and plain. */
+/* Reference: numbers are 2,304-bit two's complement in units of 2^-1074, added by
+ * schoolbook bits, rounded by comparing distances. Slow and plain. */
 enum { BITS = 2304 };
 typedef struct big {
     unsigned char bit[BITS];

@@ -230,7 +230,8 @@ static void test_double(void)
     }
 }
 
-/* RFC 3629: wrong lead bytes, lone continuations, overlong forms, surrogates, beyond U+10FFFF, cut short. */
+/* RFC 3629: wrong lead bytes, lone continuations, overlong forms, surrogates, beyond
+ * U+10FFFF, cut short. */
 static void test_utf8(void)
 {
 #define NO "\xef\xbf\xbd"

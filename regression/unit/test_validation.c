@@ -1,7 +1,7 @@
 /* TEST timeout=60 */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Corpora of data.validation: all of each is validated on, whatever the split, weights and masks of
- * what is trained on. */
+/* Corpora of data.validation: all of each is validated on, whatever the split, weights
+ * and masks of what is trained on. */
 #include "penta/base/alloc.h"
 #include "regression/unit/corpus_reference.h"
 

@@ -12,7 +12,8 @@ enum { RANKS = 5, WORLD = 1, LEFT = 2, RIGHT = 3 };
 
 static watch_view_t views[RANKS];
 
-/* Ranks 0 to 4 in the world; 0, 1 in LEFT, 2, 3, 4 in RIGHT. All have done ten collectives in each. */
+/* Ranks 0 to 4 in the world; 0, 1 in LEFT, 2, 3, 4 in RIGHT. All have done ten
+ * collectives in each. */
 static void begin_scene(void)
 {
     memset(views, 0, sizeof views);

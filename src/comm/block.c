@@ -22,7 +22,8 @@ pt_rank_block_t pt_rank_block(int64_t count, int64_t granularity, int rank, int 
     return (pt_rank_block_t){first, (end < count ? end : count) - first};
 }
 
-/* Blocks have one of two lengths; the last is one of the longer, but may lack a part of a multiple of the granularity. */
+/* Blocks have one of two lengths; the last is one of the longer, but may lack a part of
+ * a multiple of the granularity. */
 int64_t pt_rank_block_most(int64_t count, int64_t granularity, int size)
 {
     int64_t multiples = block_multiples(count, granularity);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is a transfer well formed? Our own bugs are found here, on the rank that has them, and not as a
- * hang or as wrong numbers on another. */
+/* Is a transfer well formed? Our own bugs are found here, on the rank that has them,
+ * and not as a hang or as wrong numbers on another. */
 #include "src/comm/private.h"
 
 #include "penta/base/text.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small blocking collectives on host memory, agreement, the exchange at the end of a step. */
+/* Small blocking collectives on host memory, agreement, the exchange at the end of a
+ * step. */
 #include "penta/base/log.h"
 #include "penta/comm/watch.h"
 #include "src/comm/private.h"
@@ -100,7 +101,8 @@ pt_status_t pt_comm_gather_bytes(pt_comm_t *comm, int root, const void *mine,
 
 /* ---- agreement ---------------------------------------------------------------------------- */
 
-/* The greatest of these belongs to the most severe status and, among those, the lowest rank. */
+/* The greatest of these belongs to the most severe status and, among those, the lowest
+ * rank. */
 static int64_t collect_severity(pt_status_t status, int rank)
 {
     return (int64_t)status * INT32_MAX + (INT32_MAX - 1 - rank);
@@ -121,7 +123,8 @@ static void collect_pack(error_record_t *record)
     memcpy(record->text, error->text, sizeof record->text);
 }
 
-/* Site and trace are pointers into another process: they stay with the rank that spoke. */
+/* Site and trace are pointers into another process: they stay with the rank that
+ * spoke. */
 static void collect_unpack(const error_record_t *record)
 {
     pt_error_t error = {.status = (pt_status_t)record->status,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes which rank is where. Coordinates are mixed-radix digits of the rank, innermost axis
- * first; the expert axes are digits of the position among tensor·context·data of a stage. */
+/* Computes which rank is where. Coordinates are mixed-radix digits of the rank,
+ * innermost axis first; the expert axes are digits of the position among
+ * tensor·context·data of a stage. */
 #include "penta/comm/mesh.h"
 
 #include <string.h>

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi3.h — large counts over MPI libraries older than MPI-4 (private to transport_mpi.c).
+/* mpi3.h — large counts over MPI libraries older than MPI-4 (private to
+ * transport_mpi.c).
  *
- * There the calls with `_c` become those with counts of type int, and more than PT_MPI_MOST
- * elements in one call are refused. Unequal blocks need their arrays in int until the transfer is
- * done: a move brings room for them, or the group has some for one at a time. */
+ * There the calls with `_c` become those with counts of type int, and more than
+ * PT_MPI_MOST elements in one call are refused. Unequal blocks need their arrays in int
+ * until the transfer is done: a move brings room for them, or the group has some for
+ * one at a time. */
 #ifndef PT_COMM_MPI3_H
 #define PT_COMM_MPI3_H
 
@@ -13,7 +15,8 @@
 #include <limits.h>
 #include <mpi.h>
 
-/* Room of a group for the arrays of an unequal all-to-all; NULL where none is needed. */
+/* Room of a group for the arrays of an unequal all-to-all; NULL where none is
+ * needed. */
 typedef struct pt_mpi_room {
     int *values;
     bool busy;

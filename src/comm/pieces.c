@@ -30,7 +30,8 @@ int64_t pt_transfer_granularity(const pt_transfer_t *transfer)
     return transfer->granularity > 0 ? transfer->granularity : 1;
 }
 
-/* The tensor that is divided into blocks. An all-reduce has one block, which goes to all ranks. */
+/* The tensor that is divided into blocks. An all-reduce has one block, which goes to
+ * all ranks. */
 static int64_t piece_whole(const pt_transfer_t *transfer)
 {
     return pt_tensor_count(transfer->kind == PT_ALL_GATHER ? &transfer->recv
@@ -310,7 +311,8 @@ static pt_status_t piece_open(pt_request_t *request, bool *moved)
     if (request->staged)
         PT_TRY(piece_stage_out(request, slot));
     piece_describe(request, slot);
-    /* The sums of the requests this one comes after are ahead of it in the engine's stream. */
+    /* The sums of the requests this one comes after are ahead of it in the engine's
+     * stream. */
     if (engine->stream && (cast || request->staged || transfer->after_count > 0))
         PT_TRY(piece_mark(request, slot));
     request->opened++;

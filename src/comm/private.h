@@ -2,10 +2,12 @@
 /* private.h — what the files of src/comm share.
  *
  *   engine.c    communicators, pools, layout        request.c  the state machine
- *   check.c     is a transfer well formed?          staging.c  host segments of device tensors
+ *   check.c     is a transfer well formed?          staging.c  host segments of device
+ * tensors
  *   pieces.c    what goes through a ring            ring.c     rings, block.c blocks
  *   collect.c   small blocking collectives          traffic.c   what was sent
- *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial, dry
+ *   wait.c      how to be idle                      wire*.c    MPI (mpi3.h), serial,
+ * dry
  *   watch*.c    the watchdog (watch.h) */
 #ifndef PT_COMM_PRIVATE_H
 #define PT_COMM_PRIVATE_H
@@ -69,7 +71,8 @@ typedef struct pt_queue {
     pt_request_t *first, *last;
 } pt_queue_t;
 
-/* A buffer of a ring, and the piece in it: elements [first, first + piece) of every block. */
+/* A buffer of a ring, and the piece in it: elements [first, first + piece) of every
+ * block. */
 typedef struct pt_slot {
     int64_t first;
     int delay;             /* chaos: polls until it may go on the wire */
@@ -81,8 +84,9 @@ typedef struct pt_slot {
     pt_transport_ticket_t ticket;
 } pt_slot_t;
 
-/* Pieces of a communicator take the slots in turn: number n has slot n modulo slots. Those of an
- * earlier request go first, so the oldest piece never waits for a later one. */
+/* Pieces of a communicator take the slots in turn: number n has slot n modulo slots.
+ * Those of an earlier request go first, so the oldest piece never waits for a later
+ * one. */
 struct pt_ring {
     pt_ring_options_t options;
     uint64_t opened, started, landed; /* pieces so far */
@@ -182,8 +186,8 @@ void pt_traffic_book(const pt_request_t *request);
 void pt_traffic_book_small(pt_comm_t *comm, const pt_transport_move_t *move);
 void pt_traffic_book_control(pt_comm_t *comm, int64_t messages, int64_t bytes);
 
-/* watch.c: records of what this rank begins and waits for. Operations beside pt_transfer_kind_t and those
- * of transport.h: */
+/* watch.c: records of what this rank begins and waits for. Operations beside
+ * pt_transfer_kind_t and those of transport.h: */
 enum {
     WATCH_SPLIT = PT_TRANSPORT_GATHER + 1,
     WATCH_FREE,
@@ -203,8 +207,8 @@ void watch_waited(void);
 /* Around a collective call that blocks in MPI. */
 watch_ticket_t watch_block(const pt_comm_t *comm, int kind);
 void watch_blocked(const pt_comm_t *comm, watch_ticket_t ticket);
-/* A failure injected into this collective, at the site of the phase this rank is in: shortens a block of `move`; true: it is
- * left out. */
+/* A failure injected into this collective, at the site of the phase this rank is in:
+ * shortens a block of `move`; true: it is left out. */
 bool watch_inject(const pt_comm_t *comm, pt_transport_move_t *move);
 /* Asks the watching threads to compare the records. */
 void watch_ask(void);
@@ -217,12 +221,14 @@ typedef struct pt_idle {
     uint64_t activity;
 } pt_idle_t;
 
-/* Called after each poll that found nothing done: spins once, yields, then sleeps. `moves`:
- * a counter of the caller's own progress. */
+/* Called after each poll that found nothing done: spins once, yields, then sleeps.
+ * `moves`: a counter of the caller's own progress. */
 void pt_wait_idle(pt_idle_t *idle, uint64_t moves);
-/* From the hook below the MPI library: its progress engine was polled and moved or not. */
+/* From the hook below the MPI library: its progress engine was polled and moved or
+ * not. */
 void pt_wait_polled(bool moved);
-/* Ranks on this host and the cores they may use together; decides how early to sleep. */
+/* Ranks on this host and the cores they may use together; decides how early to
+ * sleep. */
 void pt_wait_set_ranks(int ranks_on_host, int cores);
 
 #endif

@@ -68,8 +68,8 @@ static void request_leave_active(pt_request_t *request)
     *(request->next ? &request->next->previous : &engine->last) = request->previous;
 }
 
-/* Order is the contract: the transport matches collectives by it. Messages are matched by peer and
- * tag, so only those of the same pair wait for each other. */
+/* Order is the contract: the transport matches collectives by it. Messages are matched
+ * by peer and tag, so only those of the same pair wait for each other. */
 bool pt_request_has_turn(const pt_request_t *request)
 {
     const pt_queue_t *queue = request_queue_of(request);
@@ -103,8 +103,8 @@ static pt_status_t request_mark(pt_request_t *request)
                                              engine->stream);
 }
 
-/* Are all requests done that this one comes after? One that was ended since has another number, or is
- * free. */
+/* Are all requests done that this one comes after? One that was ended since has another
+ * number, or is free. */
 static bool request_may_follow(const pt_request_t *request)
 {
     for (int i = 0; i < request->transfer.after_count; i++) {
@@ -116,8 +116,9 @@ static bool request_may_follow(const pt_request_t *request)
     return true;
 }
 
-/* The device work before the transport: copying out, and the sums of the requests that this one comes after,
- * which are ahead of it in the engine's stream. Pieces see to it themselves. */
+/* The device work before the transport: copying out, and the sums of the requests that
+ * this one comes after, which are ahead of it in the engine's stream. Pieces see to it
+ * themselves. */
 static pt_status_t request_start_staging(pt_request_t *request)
 {
     const pt_transfer_t *transfer = &request->transfer;
@@ -160,8 +161,8 @@ static pt_status_t request_advance_staging(pt_request_t *request)
     return PT_OK;
 }
 
-/* The device work after the transport. It is ordered by `event`, which end makes the caller's stream
- * wait for. */
+/* The device work after the transport. It is ordered by `event`, which end makes the
+ * caller's stream wait for. */
 static pt_status_t request_start_finish(pt_request_t *request)
 {
     request_leave_active(request);

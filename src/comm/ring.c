@@ -40,7 +40,8 @@ static pt_status_t ring_slot(pt_comm_t *comm, pt_slot_t *slot)
                : PT_OK;
 }
 
-/* Work: per slot what is received, then what is sent if it is rounded. Staging: sent, received. */
+/* Work: per slot what is received, then what is sent if it is rounded. Staging: sent,
+ * received. */
 static pt_status_t ring_buffers(pt_comm_t *comm, pt_arena_t *work)
 {
     pt_ring_t *ring = comm->ring;

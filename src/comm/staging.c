@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Host segments for tensors of a device whose memory the transport cannot touch.
  *
- * Segments are given first fit and live from begin to end, so that what a request gets depends on
- * the order of begins and ends only, never on timing: a dry run of a step finds what the
- * step needs. A copy into the device may still read a segment after end; a guard remembers
- * its event, and a later request that gets the memory waits for it. Rings have segments for
- * good: what goes through them takes none. */
+ * Segments are given first fit and live from begin to end, so that what a request gets
+ * depends on the order of begins and ends only, never on timing: a dry run of a step
+ * finds what the step needs. A copy into the device may still read a segment after end;
+ * a guard remembers its event, and a later request that gets the memory waits for it.
+ * Rings have segments for good: what goes through them takes none. */
 #include "penta/base/arena.h"
 #include "src/comm/private.h"
 
@@ -14,8 +14,9 @@ int64_t pt_staging_aligned(int64_t bytes)
     return (bytes + PT_ARENA_ALIGN - 1) & -(int64_t)PT_ARENA_ALIGN;
 }
 
-/* Bytes of the part that is sent; what is received follows it. All-gather sends from its own
- * block, broadcast, maxima and integer sums work in place: one part is enough. */
+/* Bytes of the part that is sent; what is received follows it. All-gather sends from
+ * its own block, broadcast, maxima and integer sums work in place: one part is
+ * enough. */
 static int64_t staging_send_bytes(const pt_transfer_t *transfer)
 {
     switch (transfer->kind) {
@@ -180,7 +181,8 @@ static pt_status_t staging_copy(pt_request_t *request, const pt_tensor_t *tensor
                                      count * size);
 }
 
-/* The blocks of an unequal all-to-all, neighbours together; what lies between stays as it is. */
+/* The blocks of an unequal all-to-all, neighbours together; what lies between stays as
+ * it is. */
 static pt_status_t staging_copy_blocks(pt_request_t *request, const pt_tensor_t *tensor,
                                        char *host, const int64_t *counts,
                                        const int64_t *starts, bool out)

@@ -32,8 +32,9 @@ pt_status_t pt_transport_group_new(int rank, int size, pt_transport_group_t **ou
     return PT_OK;
 }
 
-/* What a launcher tells its ranks. Those that may start others come last: mpiexec starts its helpers by
- * srun, and what srun tells of these is left in the environment of the ranks. */
+/* What a launcher tells its ranks. Those that may start others come last: mpiexec
+ * starts its helpers by srun, and what srun tells of these is left in the environment
+ * of the ranks. */
 static const struct launcher {
     const char *rank, *size, *name, *cure;
 } launchers[] = {
@@ -78,7 +79,8 @@ int pt_transport_launched_rank_on_host(void)
     return 0;
 }
 
-/* The launcher that started this process, by its size; NULL: none, or it does not say. */
+/* The launcher that started this process, by its size; NULL: none, or it does not
+ * say. */
 static const struct launcher *transport_find_launcher(void)
 {
     for (int i = 0; i < LAUNCHERS; i++)

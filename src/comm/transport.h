@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transport.h — what carries bytes between ranks (private to src/comm).
  *
- * A thin table: start one transfer of raw memory without blocking, ask whether it is done, make
- * and free groups. It knows no devices, queues or ledgers. Three implementations: MPI, serial
- * (one rank) and dry (nothing moves). */
+ * A thin table: start one transfer of raw memory without blocking, ask whether it is
+ * done, make and free groups. It knows no devices, queues or ledgers. Three
+ * implementations: MPI, serial (one rank) and dry (nothing moves). */
 #ifndef PT_COMM_WIRE_H
 #define PT_COMM_WIRE_H
 
@@ -14,14 +14,16 @@ enum { PT_TRANSPORT_BARRIER = PT_TRANSFER_KINDS, PT_TRANSPORT_GATHER };
 
 enum { PT_TRANSPORT_PIECES = 16 };
 
-/* A communicator as the transport sees it; first member of the transport's own struct. */
+/* A communicator as the transport sees it; first member of the transport's own
+ * struct. */
 typedef struct pt_transport_group {
     int rank, size;
 } pt_transport_group_t;
 
-/* Sums never come here: the engine makes them of all-to-alls and gathers. `send` equal to its
- * place in `recv` means in place. Starts and counts (elements) must live until it is done; an
- * all-gather of unequal blocks has those of recv only, and `count` of its own. */
+/* Sums never come here: the engine makes them of all-to-alls and gathers. `send` equal
+ * to its place in `recv` means in place. Starts and counts (elements) must live until
+ * it is done; an all-gather of unequal blocks has those of recv only, and `count` of
+ * its own. */
 typedef struct pt_transport_move {
     int kind; /* pt_transfer_kind_t or one of the above */
     int peer, tag;

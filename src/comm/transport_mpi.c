@@ -38,9 +38,10 @@ static pt_status_t transport_mpi_check(int code, const char *what)
 
 unsigned ucp_worker_progress(void *worker);
 
-/* MPICH over UCX spins in this function whenever it waits, and calls it through the dynamic
- * linker: the program's own definition is found first. It yields and sleeps while one of our
- * waits or a blocking library call is under way. Other MPI libraries never call it. */
+/* MPICH over UCX spins in this function whenever it waits, and calls it through the
+ * dynamic linker: the program's own definition is found first. It yields and sleeps
+ * while one of our waits or a blocking library call is under way. Other MPI libraries
+ * never call it. */
 unsigned ucp_worker_progress(void *worker)
 {
     static unsigned (*next)(void *);
@@ -252,8 +253,8 @@ static pt_status_t transport_start(mpi_group_t *group, const pt_transport_move_t
     }
 }
 
-/* MPICH 4.0 loses nonblocking broadcasts and reductions of 2^31 bytes and more: they go in pieces,
- * all begun now, so that no other transfer comes between them. */
+/* MPICH 4.0 loses nonblocking broadcasts and reductions of 2^31 bytes and more: they go
+ * in pieces, all begun now, so that no other transfer comes between them. */
 static bool transport_goes_in_pieces(const pt_transport_move_t *move)
 {
     return move->kind == PT_BROADCAST || move->kind == PT_MAX ||

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How to be idle. Waiting ranks share cores with working ones, and MPI's own waits spin: the
- * kernel then gives every spinning rank whole time slices. A wait polls once more, then yields,
- * then sleeps; 50 us, since shorter sleeps cost as much as spinning. */
+/* How to be idle. Waiting ranks share cores with working ones, and MPI's own waits
+ * spin: the kernel then gives every spinning rank whole time slices. A wait polls once
+ * more, then yields, then sleeps; 50 us, since shorter sleeps cost as much as
+ * spinning. */
 #include "src/comm/private.h"
 
 #include <sched.h>
@@ -9,7 +10,8 @@
 
 enum { SLEEP_CROWDED = 20, SLEEP_ROOMY = 2000, SLEEP_NSEC = 50000 };
 
-/* The hook has no argument of ours, so these are global: set once at start, or per thread. */
+/* The hook has no argument of ours, so these are global: set once at start, or per
+ * thread. */
 static int polls_before_sleep = SLEEP_CROWDED;
 static _Thread_local int blocking;
 static _Thread_local int hook_polls;

@@ -26,7 +26,8 @@ typedef struct watch_slot {
 
 _Static_assert(offsetof(watch_record_t, number) == 0, "publish writes it last");
 
-/* Mutable globals: the thread that watches and the hooks in the state machine need them. */
+/* Mutable globals: the thread that watches and the hooks in the state machine need
+ * them. */
 static struct {
     pt_transport_t *transport; /* NULL: not open */
     void (*abort)(int exit_code);
@@ -77,7 +78,8 @@ static const char *watch_memory_path(char path[PATH_BYTES])
     return path;
 }
 
-/* All ranks of a host open the same file; a rank that cannot keeps its records to itself. */
+/* All ranks of a host open the same file; a rank that cannot keeps its records to
+ * itself. */
 static watch_area_t *watch_share_memory(void)
 {
     char path[PATH_BYTES];

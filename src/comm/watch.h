@@ -27,7 +27,8 @@ typedef struct watch_where {
     char site[16];
 } watch_where_t;
 
-/* One operation. In shared memory it is a row of words, each written and read as a whole. */
+/* One operation. In shared memory it is a row of words, each written and read as a
+ * whole. */
 typedef struct watch_record {
     uint64_t number;    /* in the order of begin on this rank, from 1; 0: none */
     uint64_t comm;      /* identity: the same on all members */
@@ -89,7 +90,8 @@ typedef struct watch_view {
 
 /* ---- watch.c ---- */
 
-/* The areas of the ranks of this host that share memory, *own among them; 0: not open. */
+/* The areas of the ranks of this host that share memory, *own among them; 0: not
+ * open. */
 int watch_areas(watch_area_t **areas, watch_area_t **own);
 /* The same for all ranks of one run, and for no other run. */
 uint64_t watch_token(void);
@@ -99,11 +101,13 @@ void watch_abort(int exit_code);
 
 /* ---- watch_view.c ---- */
 
-/* Memory that pt_alloc does not know, for a thread that may ask while a step is under way. NULL: none. */
+/* Memory that pt_alloc does not know, for a thread that may ask while a step is under
+ * way. NULL: none. */
 void *watch_map(size_t bytes);
 void watch_unmap(void *memory, size_t bytes);
 void watch_look(const watch_area_t *area, watch_view_t *out);
-/* The start time of a process, and its state letter and that of its first thread; 0: it is gone. */
+/* The start time of a process, and its state letter and that of its first thread; 0: it
+ * is gone. */
 uint64_t watch_process(int pid, char *process, char *thread);
 
 /* ---- watch_graph.c ---- */
@@ -128,7 +132,8 @@ typedef struct watch_verdict {
     watch_record_t at_a, at_b; /* what they wait in, or what differs */
 } watch_verdict_t;
 
-/* Pure. `views` of all ranks that are known, in any order; count > 0. False: no memory. */
+/* Pure. `views` of all ranks that are known, in any order; count > 0. False: no
+ * memory. */
 bool watch_judge(const watch_view_t *views, int count, watch_verdict_t *out);
 /* Only: are there records of the same collective that differ? */
 bool watch_find_difference(const watch_view_t *views, int count, watch_verdict_t *out);
@@ -146,7 +151,8 @@ pt_where_t watch_place(const watch_where_t *where);
 
 /* ---- watch_files.c ---- */
 
-/* What the first living rank of a host says of it when nothing moves there, or when it is asked. */
+/* What the first living rank of a host says of it when nothing moves there, or when it
+ * is asked. */
 typedef enum watch_post_state {
     WATCH_MOVING,
     WATCH_STANDS,
@@ -191,9 +197,11 @@ enum {
 bool watch_start_thread(pthread_t *out, void *(*run)(void *), void *argument);
 void watch_init_condition(pthread_cond_t *condition); /* of the monotonic clock */
 struct timespec watch_after(double sec);
-/* Did `work` end within the time? Else it is left behind, and so is what it uses: the process is going to end. */
+/* Did `work` end within the time? Else it is left behind, and so is what it uses: the
+ * process is going to end. */
 bool watch_do_within(double sec, void (*work)(void *self), void *self);
-/* Judges, reports and ends all ranks. asked: ranks know that collectives differ. Does not return. */
+/* Judges, reports and ends all ranks. asked: ranks know that collectives differ. Does
+ * not return. */
 void watch_conclude(const pt_watch_options_t *options, const watch_view_t *views,
                     int count, bool asked);
 void watch_end_run(int exit_code);

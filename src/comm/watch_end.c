@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a run that hangs is ended: the report, and the end of all ranks, by force where it must be. Whatever may get
- * stuck (files, MPI) runs in a helper thread that is left behind when it does. */
+/* How a run that hangs is ended: the report, and the end of all ranks, by force where
+ * it must be. Whatever may get stuck (files, MPI) runs in a helper thread that is left
+ * behind when it does. */
 #include "src/comm/watch.h"
 
 #include "penta/base/clock.h"
@@ -74,7 +75,8 @@ bool watch_start_thread(pthread_t *out, void *(*run)(void *), void *argument)
     return error == 0;
 }
 
-/* Did it end within the time? Else it is left behind, with its errand: the process is going to end. */
+/* Did it end within the time? Else it is left behind, with its errand: the process is
+ * going to end. */
 bool watch_do_within(double sec, void (*work)(void *self), void *self)
 {
     errand_t *errand = watch_map(sizeof *errand);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hosts tell each other when nothing moves: a file each in DIRECTORY/hang. MPI is not to be trusted
- * then, ports may be closed, and all hosts see the run directory anyway. */
+/* What hosts tell each other when nothing moves: a file each in DIRECTORY/hang. MPI is
+ * not to be trusted then, ports may be closed, and all hosts see the run directory
+ * anyway. */
 #include "src/comm/watch.h"
 
 #include <dirent.h>

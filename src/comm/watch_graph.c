@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom, and what did they begin differently? Pure functions of the records. */
+/* Who waits for whom, and what did they begin differently? Pure functions of the
+ * records. */
 #include "src/comm/watch.h"
 
 #include <stdlib.h>
@@ -66,8 +67,8 @@ static bool watch_is_same(const watch_record_t *a, const watch_record_t *b)
     return a->kind == b->kind && a->bytes == b->bytes && a->peer == b->peer;
 }
 
-/* The earliest pair: what comes after it is a consequence. Sequences of several communicators are not
- * comparable, so the earliest is that begun first. */
+/* The earliest pair: what comes after it is a consequence. Sequences of several
+ * communicators are not comparable, so the earliest is that begun first. */
 bool watch_find_difference(const watch_view_t *views, int count, watch_verdict_t *out)
 {
     size_t bytes = (size_t)count * WATCH_RECORDS * sizeof(entry_t);
@@ -145,7 +146,8 @@ static const watch_comm_t *comm_of(const graph_t *graph, int member)
     return &graph->views[m->view].comms[m->slot];
 }
 
-/* Has it begun this collective and not completed it? Where the record is overwritten the counts must do. */
+/* Has it begun this collective and not completed it? Where the record is overwritten
+ * the counts must do. */
 static bool watch_is_under_way(const watch_view_t *view, const watch_comm_t *comm,
                                const watch_record_t *what)
 {
@@ -158,8 +160,9 @@ static bool watch_is_under_way(const watch_view_t *view, const watch_comm_t *com
     return comm->begun > comm->done;
 }
 
-/* How much a member stands in the way of `what`: 0 not at all. One that cannot move at all stands there more than one that
- * does something else, and that more than one that waits itself. */
+/* How much a member stands in the way of `what`: 0 not at all. One that cannot move at
+ * all stands there more than one that does something else, and that more than one that
+ * waits itself. */
 static int watch_blame(const graph_t *graph, int member, const watch_record_t *what)
 {
     const watch_comm_t *comm = comm_of(graph, member);
@@ -174,8 +177,8 @@ static int watch_blame(const graph_t *graph, int member, const watch_record_t *w
     return view->frozen ? 5 : watch_is_waiting(view) ? 0 : 4;
 }
 
-/* Of the members from `first` on, the one that stands most in the way. One of which nothing is known may; else all are
- * there, and nothing comes. */
+/* Of the members from `first` on, the one that stands most in the way. One of which
+ * nothing is known may; else all are there, and nothing comes. */
 static int watch_find_blamed(const graph_t *graph, int first, const watch_record_t *what)
 {
     int next = ARRIVED, most = 0, members = 0, size = 0;
@@ -214,7 +217,8 @@ static int watch_find_next(graph_t *graph, int v)
 
 /* ---- the root ----------------------------------------------------------------------------- */
 
-/* Follows the waiting from v to its end; on a cycle to the member met first, *cycle then. */
+/* Follows the waiting from v to its end; on a cycle to the member met first, *cycle
+ * then. */
 static int watch_follow(graph_t *graph, int v, bool *cycle)
 {
     int walk = v + 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that watches. It reads records, and calls no MPI function but MPI_Abort: it must work when the
- * others are stuck in MPI, in the file system, or stopped. */
+/* The thread that watches. It reads records, and calls no MPI function but MPI_Abort:
+ * it must work when the others are stuck in MPI, in the file system, or stopped. */
 #include "src/comm/watch.h"
 
 #include "penta/base/alloc.h"

@@ -22,7 +22,8 @@ void watch_unmap(void *memory, size_t bytes)
         munmap(memory, bytes);
 }
 
-/* Of a file such as /proc/1/stat: the fields after the name, which may hold anything. */
+/* Of a file such as /proc/1/stat: the fields after the name, which may hold
+ * anything. */
 static bool watch_read_stat(const char *path, char *state, uint64_t *start_ticks)
 {
     enum { FIELDS_TO_START = 19 };

@@ -16,8 +16,8 @@ pt_machine_options_t pt_machine_options(const pt_config_t *config, bool dry)
         .seed = (uint64_t)config->train.seed + (uint64_t)pt_log_rank()};
 }
 
-/* Levels and libraries differ in rounding, and a library by the processor it runs on: on mixed hosts the
- * bits would depend on who is placed where. */
+/* Levels and libraries differ in rounding, and a library by the processor it runs on:
+ * on mixed hosts the bits would depend on who is placed where. */
 static pt_status_t machine_check_arithmetic(const pt_device_t *device, pt_comm_t *world)
 {
     char text[192];

@@ -112,7 +112,8 @@ pt_status_t pt_session_count(pt_session_t *s)
     session_free(s);
     for (int c = 0; c < PT_CLASS_COUNT; c++)
         pt_arena_init(&s->arena[c], (pt_memory_class_t)c, class_memory[c]);
-    /* A plan saves nothing, so this may be addresses that no limit of a process counts. */
+    /* A plan saves nothing, so this may be addresses that no limit of a process
+     * counts. */
     if (s->device->dry)
         s->arena[PT_CLASS_SNAPSHOT].memory = PT_MEMORY_DEVICE;
     return session_layout(s);

@@ -90,8 +90,8 @@ static pt_status_t digest_add_whole(pt_state_t *state, pt_tensor_t flat, int kin
     return digest_add(state, pt_mix64((uint64_t)(kind * buckets + bucket)), flat, &all);
 }
 
-/* Hash of the weights this rank holds, whoever owns them, and of the states that every replica keeps
- * whole: equal on all replicas. */
+/* Hash of the weights this rank holds, whoever owns them, and of the states that every
+ * replica keeps whole: equal on all replicas. */
 static pt_status_t digest_whole(pt_state_t *state, uint64_t *out)
 {
     pt_session_t *s = state->session;
@@ -124,7 +124,8 @@ static bool digest_majority(const uint64_t *digest, int count, uint64_t *out)
     return false;
 }
 
-/* On replica 0, which has all digests: which differ; all of them where no majority says. */
+/* On replica 0, which has all digests: which differ; all of them where no majority
+ * says. */
 static pt_status_t digest_judge(const uint64_t *digest, int count, int64_t step)
 {
     char odd[512];

@@ -11,8 +11,8 @@ typedef struct pt_state_mismatch {
     pt_checkpoint_tensor_t wanted;
     const pt_checkpoint_tensor_t *found; /* of the reader; NULL: none */
 } pt_state_mismatch_t;
-/* Looks up the datasets of a kind: index[i] is the reader's tensor of dataset i (NULL: not wanted), up to the first
- * mismatch. Local. Fails: MEMORY. */
+/* Looks up the datasets of a kind: index[i] is the reader's tensor of dataset i (NULL:
+ * not wanted), up to the first mismatch. Local. Fails: MEMORY. */
 pt_status_t pt_state_match(const pt_param_table_t *table,
                            const pt_checkpoint_reader_t *reader, pt_state_kind_t kind,
                            int *index, pt_state_mismatch_t *first);

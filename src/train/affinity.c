@@ -45,8 +45,8 @@ bool pt_train_choose_cpus(const cpu_set_t *allowed, int ranks, int rank, int thr
     return true;
 }
 
-/* All threads of the process: libraries have begun some of theirs. One that ends meanwhile, or may not be
- * bound, is no harm. */
+/* All threads of the process: libraries have begun some of theirs. One that ends
+ * meanwhile, or may not be bound, is no harm. */
 static void affinity_bind_threads(const cpu_set_t *cpus)
 {
     DIR *tasks = opendir("/proc/self/task");

@@ -51,7 +51,8 @@ static pt_status_t evaluate_forward(pt_trainer_t *t)
     return pt_comm_wait_stream(t->session.engine, t->session.stream);
 }
 
-/* No rank begins a forward pass, in which others may wait for it, before all have read its input. */
+/* No rank begins a forward pass, in which others may wait for it, before all have read
+ * its input. */
 static pt_status_t evaluate_run(pt_trainer_t *t, evaluation_t *e, bool *stopped)
 {
     for (int64_t round = 0; round < e->rounds; round++) {
@@ -77,7 +78,8 @@ bool pt_train_can_evaluate(const pt_trainer_t *t, int which)
 pt_status_t pt_train_evaluate(pt_trainer_t *t, int which, pt_want_stop_fn want_stop,
                               void *self, double *loss, bool *stopped)
 {
-    /* The step before has just checked; several small corpora in a row must check as well. */
+    /* The step before has just checked; several small corpora in a row must check as
+     * well. */
     evaluation_t e = {.want_stop = want_stop,
                       .self = self,
                       .next_sec = which > 0 ? 0 : pt_clock_sec() + look_every_sec};

@@ -63,7 +63,8 @@ static pt_status_t explain_add_param(pt_trainer_t *t, const flat_t *flat, int pa
                                           mine.first - range.first, mine.count));
 }
 
-/* First parameter in table order whose values are not finite on this rank, -1 if none. */
+/* First parameter in table order whose values are not finite on this rank, -1 if
+ * none. */
 static pt_status_t explain_find(pt_trainer_t *t, const flat_t *flat, int *param)
 {
     bool finite;
@@ -83,7 +84,8 @@ static pt_status_t explain_find(pt_trainer_t *t, const flat_t *flat, int *param)
     return PT_OK;
 }
 
-/* The first of all ranks' by name, NULL if none: an injected or local fault shows on one only. */
+/* The first of all ranks' by name, NULL if none: an injected or local fault shows on
+ * one only. */
 static pt_status_t explain_find_everywhere(pt_trainer_t *t, const flat_t *flat,
                                            const char **name)
 {
@@ -96,7 +98,8 @@ static pt_status_t explain_find_everywhere(pt_trainer_t *t, const flat_t *flat,
     return PT_OK;
 }
 
-/* What could be tried, by precision: with fp16 the loss scale has been through all it may. */
+/* What could be tried, by precision: with fp16 the loss scale has been through all it
+ * may. */
 static const char *explain_advice(const pt_trainer_t *t, char *buffer, size_t size)
 {
     if (t->session.arch.dtype != PT_F16)

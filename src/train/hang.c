@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run that hangs leaves behind: status.json and hang.txt, written by the watching thread. */
+/* What a run that hangs leaves behind: status.json and hang.txt, written by the
+ * watching thread. */
 #include "penta/base/alloc.h"
 #include "penta/base/log.h"
 #include "penta/comm/watch.h"
@@ -13,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A mutable global: the thread outlives the run. The atomic members are written by the run while it reads. */
+/* A mutable global: the thread outlives the run. The atomic members are written by the
+ * run while it reads. */
 static struct {
     char directory[PT_CONFIG_TEXT];
     int64_t steps;

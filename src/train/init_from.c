@@ -12,7 +12,8 @@ typedef struct source {
     pt_initial_t *out;
 } source_t;
 
-/* Master weights have the type of the file, whatever computes, unless one of the two is fp64. */
+/* Master weights have the type of the file, whatever computes, unless one of the two is
+ * fp64. */
 static void init_tell_of_conversion(const pt_trainer_t *t,
                                     const pt_checkpoint_reader_t *reader,
                                     const char *path)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does the run fit? Asked when all sizes are known and nothing is placed yet: afterwards the kernel
- * would end a process without a word. */
+/* Does the run fit? Asked when all sizes are known and nothing is placed yet:
+ * afterwards the kernel would end a process without a word. */
 #include "penta/base/log.h"
 #include "src/train/private.h"
 

@@ -2,8 +2,8 @@
 #include "penta/base/clock.h"
 #include "src/train/private.h"
 
-/* Best of a few products of the probe matrices; a rank that shares its core still meets it alone
- * once in a while. */
+/* Best of a few products of the probe matrices; a rank that shares its core still meets
+ * it alone once in a while. */
 static pt_status_t peak_probe(pt_trainer_t *t, double *flops)
 {
     int64_t n = t->probe[0].shape[0];

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Does the device of the run need staging? A plan alone knows it by its option only: this machine may lack it. */
+/* Does the device of the run need staging? A plan alone knows it by its option only:
+ * this machine may lack it. */
 static bool plan_needs_staging(const pt_config_t *config, const pt_device_t *device)
 {
     if (device)
@@ -74,8 +75,8 @@ static pt_status_t plan_make(pt_trainer_t *dry, pt_device_t *device, pt_plan_t *
     return plan_measure(dry, out);
 }
 
-/* The dry rank has agreed with itself only. A configuration fails on all real ranks too; memory that runs out is
- * this rank's own failure until they agree. */
+/* The dry rank has agreed with itself only. A configuration fails on all real ranks
+ * too; memory that runs out is this rank's own failure until they agree. */
 static void plan_make_error_local(void)
 {
     pt_error_t error = *pt_error_last();

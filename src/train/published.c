@@ -13,8 +13,8 @@ const char *published_path(const run_t *run, char *buffer, size_t size)
     return buffer;
 }
 
-/* Of the record, or of what else tells of one: a directory of an older version has none, a full disk may have had
- * no room for it. */
+/* Of the record, or of what else tells of one: a directory of an older version has
+ * none, a full disk may have had no room for it. */
 static int64_t published_newest_known(const run_t *run, const char *path)
 {
     int64_t recorded = pt_published_read(path);

@@ -52,7 +52,8 @@ static pt_status_t resume_look_at(const char *path, void *self)
     return status;
 }
 
-/* The first that can be read, in the order of a resume; whoever loads warns of the others. */
+/* The first that can be read, in the order of a resume; whoever loads warns of the
+ * others. */
 static pt_status_t resume_look_at_newest(view_t *view)
 {
     char directory[PT_CONFIG_TEXT + 16];

@@ -92,7 +92,8 @@ static void run_warn_of_no_labels(run_t *run, const pt_step_result_t *step)
         (long long)run->trainer.step);
 }
 
-/* Ends this run if another one has taken over the directory. If that cannot be determined now, the next save checks again. */
+/* Ends this run if another one has taken over the directory. If that cannot be
+ * determined now, the next save checks again. */
 static pt_status_t run_check_owner(run_t *run)
 {
     pt_status_t ours = PT_OK;
@@ -177,7 +178,8 @@ static pt_status_t run_loop(run_t *run)
 
 /* ---- beginning and end ------------------------------------------------------------------------------ */
 
-/* Removes files of an earlier run: if this run is killed, it must not seem to have ended as the earlier one did. */
+/* Removes files of an earlier run: if this run is killed, it must not seem to have
+ * ended as the earlier one did. */
 static pt_status_t run_remove_old(const run_t *run, const char *name)
 {
     char path[PT_CONFIG_TEXT + 16];
@@ -234,7 +236,8 @@ static pt_status_t run_make_losses(run_t *run)
     return PT_OK;
 }
 
-/* Open MPI gives ranks a pseudo-terminal even when its own output is a file; it controls no process. */
+/* Open MPI gives ranks a pseudo-terminal even when its own output is a file; it
+ * controls no process. */
 static bool run_is_terminal(void)
 {
     return isatty(STDOUT_FILENO) && tcgetpgrp(STDOUT_FILENO) >= 0;
@@ -327,8 +330,8 @@ bool run_is_owner(run_t *run)
     return !run->lost;
 }
 
-/* Is the directory this run's? Before it was opened, or after another run took over, another one
- * may be at work there. */
+/* Is the directory this run's? Before it was opened, or after another run took over,
+ * another one may be at work there. */
 static bool run_has_directory(run_t *run)
 {
     pt_error_t record = *pt_error_last();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of pt_train_run: the loop (run.c), when it stops (stop_policy.c) and saves (save_policy.c), and
- * what it tells people and files (report.c). */
+/* Inside of pt_train_run: the loop (run.c), when it stops (stop_policy.c) and saves
+ * (save_policy.c), and what it tells people and files (report.c). */
 #ifndef PENTA_TRAIN_RUN_H
 #define PENTA_TRAIN_RUN_H
 
@@ -9,7 +9,8 @@
 
 enum { STOP_WHY = 768, SAVES_KEPT = 8 };
 
-/* How long this rank works in the steps of a window, and how long the others. Sums over its steps. */
+/* How long this rank works in the steps of a window, and how long the others. Sums over
+ * its steps. */
 typedef struct straggler {
     int64_t steps;
     double work_sec, others_sec, step_sec; /* others: their mean */
@@ -70,39 +71,48 @@ typedef struct run {
 /* Is `step` a multiple of `every`? 0: never. */
 bool is_due(int64_t every, int64_t step);
 
-/* pt_want_stop_fn of a run_t: does this rank know a reason to stop? Rank 0 judges time and files for all. */
+/* pt_want_stop_fn of a run_t: does this rank know a reason to stop? Rank 0 judges time
+ * and files for all. */
 bool stop_is_wanted(void *run);
-/* The ranks have agreed to stop: fills `reason` and `why` on all of them, and logs. Collective. */
+/* The ranks have agreed to stop: fills `reason` and `why` on all of them, and logs.
+ * Collective. */
 pt_status_t stop_explain(run_t *run);
-/* Step of the newest checkpoint that a next start can take, as far as this one knows; -1: none. */
+/* Step of the newest checkpoint that a next start can take, as far as this one knows;
+ * -1: none. */
 int64_t run_resumable_step(const run_t *run);
-/* Agreement before the loop: has a signal come? STOPPED where a checkpoint can be taken, else ABORTED. Collective. */
+/* Agreement before the loop: has a signal come? STOPPED where a checkpoint can be
+ * taken, else ABORTED. Collective. */
 pt_status_t stop_before_loop(run_t *run);
 /* At the start: one that could not be removed would stop every start. IO. Rank 0. */
 pt_status_t stop_check_trigger(run_t *run);
 /* The stop file has done its work: the next start goes on. */
 void stop_remove_trigger(run_t *run);
 
-/* Has checkpoint.every_time passed since the last save? Rank 0's clock speaks for all. */
+/* Has checkpoint.every_time passed since the last save? Rank 0's clock speaks for
+ * all. */
 bool save_is_wanted(const run_t *run);
-/* The last save of this run: while it fails in a way that may pass (a full disk) it is tried again, for up to five
- * minutes and within run.time_limit, until somebody signals. Collective. */
+/* The last save of this run: while it fails in a way that may pass (a full disk) it is
+ * tried again, for up to five minutes and within run.time_limit, until somebody
+ * signals. Collective. */
 pt_status_t save_last(run_t *run);
-/* After a step or an evaluation: returns `status`. A failure that all ranks share and that left the state whole
- * costs no steps: they are saved first, and no older file is retired. The error record stays that of the
- * failure; a save that fails, too, is a warning. Collective where `status` is a failure. */
+/* After a step or an evaluation: returns `status`. A failure that all ranks share and
+ * that left the state whole costs no steps: they are saved first, and no older file is
+ * retired. The error record stays that of the failure; a save that fails, too, is a
+ * warning. Collective where `status` is a failure. */
 pt_status_t save_if_failed(run_t *run, pt_status_t status);
 /* Publishes a checkpoint of the step that is done, unless that is saved. Collective. */
 pt_status_t save_now(run_t *run);
-/* Saves once more, as save_last does after a first failure, which is on record; what it says when that is in
- * vain is why the run ends. Collective. */
+/* Saves once more, as save_last does after a first failure, which is on record; what it
+ * says when that is in vain is why the run ends. Collective. */
 pt_status_t save_or_give_up(run_t *run);
-/* Saves when checkpoint.every says so, or `wanted`. A failure that leaves the state whole is a warning, but
- * checkpoint.max_failures of them in a row end the run, once trying again as for the last save was in vain. Collective. */
+/* Saves when checkpoint.every says so, or `wanted`. A failure that leaves the state
+ * whole is a warning, but checkpoint.max_failures of them in a row end the run, once
+ * trying again as for the last save was in vain. Collective. */
 pt_status_t save_if_due(run_t *run, bool wanted);
 
-/* Seconds of run.time_limit that are held back for a save: half as much again as the longest of the last ones, else as
- * a slow disk would take, but no more than a tenth of the limit. */
+/* Seconds of run.time_limit that are held back for a save: half as much again as the
+ * longest of the last ones, else as a slow disk would take, but no more than a tenth of
+ * the limit. */
 double save_time_reserve(const run_t *run, double limit_sec);
 /* Of the last saves; 0: none was measured. */
 double save_time_longest(const run_t *run);
@@ -114,14 +124,16 @@ pt_status_t run_write_hosts(run_t *run);
 
 /* The record of what was published, published.json of run.dir. */
 const char *published_path(const run_t *run, char *buffer, size_t size);
-/* At a start, rank 0: is what was published still there? Renews the record. Where the newest file is gone and an older one
- * is there, a warning. Fails: IO (none is left, and the run was not told to begin again). */
+/* At a start, rank 0: is what was published still there? Renews the record. Where the
+ * newest file is gone and an older one is there, a warning. Fails: IO (none is left,
+ * and the run was not told to begin again). */
 pt_status_t published_check(const run_t *run);
-/* Once it is known where the run begins, rank 0: one that was told to begin again has published nothing. */
+/* Once it is known where the run begins, rank 0: one that was told to begin again has
+ * published nothing. */
 pt_status_t published_begin(const run_t *run);
 
-/* The watchdog of this run: begins; learns how far the run has come; has nothing more to write, as the run has
- * said how it ended. */
+/* The watchdog of this run: begins; learns how far the run has come; has nothing more
+ * to write, as the run has said how it ended. */
 pt_status_t hang_remove_old(const run_t *run); /* what an earlier run left; rank 0 */
 void hang_watch(const run_t *run);
 void hang_note(const run_t *run);
@@ -136,7 +148,8 @@ pt_status_t tell_unsaved(const run_t *run, pt_status_t status);
 /* Is the directory still ours? Else `lost`, and nothing more is written. Rank 0. */
 bool run_is_owner(run_t *run);
 
-/* After a step: is this rank slow? One line when it is, the 1st, 2nd, 4th, 8th ... window. */
+/* After a step: is this rank slow? One line when it is, the 1st, 2nd, 4th, 8th ...
+ * window. */
 void straggler_note(straggler_t *straggler, const pt_step_result_t *step);
 
 void report_header(const run_t *run);
@@ -152,8 +165,8 @@ json_t *report_validation(const run_t *run);
 /* Share of the measured matrix-product rate that model FLOPs use. */
 double report_mfu(const run_t *run, double tokens_per_sec);
 void report_axis_bytes(const pt_traffic_t *traffic, int64_t bytes[PT_AXIS_WORLD + 1]);
-/* Where train_sec went, longest first: the ops, waiting for data and for communication, and
- * "other", what is left. Returns their number. */
+/* Where train_sec went, longest first: the ops, waiting for data and for communication,
+ * and "other", what is left. Returns their number. */
 typedef struct report_share {
     const char *name;
     double sec;
@@ -164,7 +177,8 @@ json_t *report_summary_json(const run_t *run, pt_status_t outcome,
                             double tokens_per_sec);
 /* Warns where a step sent or a class took something else than was planned. */
 void report_plan_differences(const run_t *run);
-/* Stable lines at the end, and summary.json; that this cannot be written is a warning. */
+/* Stable lines at the end, and summary.json; that this cannot be written is a
+ * warning. */
 void report_summary(run_t *run, pt_status_t outcome);
 
 #endif

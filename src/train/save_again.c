@@ -13,7 +13,8 @@
 static const double patience_sec = 300, first_pause_sec = 1, longest_pause_sec = 30,
                     slice_sec = 0.5;
 
-/* Of failures that no time heals. The error is that of the rank that failed, on all of them. */
+/* Of failures that no time heals. The error is that of the rank that failed, on all of
+ * them. */
 static bool save_is_hopeless(void)
 {
     switch (pt_error_last()->os_error) {

@@ -27,7 +27,8 @@ pt_status_t tell_unsaved(const run_t *run, pt_status_t status)
                    (long long)first, (long long)done, newest);
 }
 
-/* Checks that the directory still belongs to this run and that no file will be replaced. Rank 0. */
+/* Checks that the directory still belongs to this run and that no file will be
+ * replaced. Rank 0. */
 static pt_status_t save_make_way(run_t *run)
 {
     char directory[PT_CONFIG_TEXT + 16];
@@ -84,8 +85,8 @@ pt_status_t save_now(run_t *run)
     return PT_OK;
 }
 
-/* Is the state whole on all ranks, and worth a file? What only this rank knows of, a defect of the program, and
- * a user who wants out are no such failures. */
+/* Is the state whole on all ranks, and worth a file? What only this rank knows of, a
+ * defect of the program, and a user who wants out are no such failures. */
 static bool save_is_worth_saving(const run_t *run, pt_status_t status)
 {
     int64_t step = run->trainer.step;

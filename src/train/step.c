@@ -67,7 +67,8 @@ int64_t pt_train_counted(const pt_trainer_t *t, int64_t valid)
     return speaks ? valid : 0;
 }
 
-/* N of a step comes from the exchange at the end of the previous one; the first step needs a sum of its own. */
+/* N of a step comes from the exchange at the end of the previous one; the first step
+ * needs a sum of its own. */
 static pt_status_t step_load_batch(pt_trainer_t *t)
 {
     int64_t valid = 0;
@@ -117,7 +118,8 @@ static pt_status_t step_fetch_sums(pt_trainer_t *t, pt_sum_t sums[2])
     return pt_session_fetch(&t->session, from, 2, sums);
 }
 
-/* Reads the batch of the next step. A failure is kept in t->ahead until all ranks have completed this step. */
+/* Reads the batch of the next step. A failure is kept in t->ahead until all ranks have
+ * completed this step. */
 static void step_read_ahead(pt_trainer_t *t)
 {
     pt_where_t where = t->where;
@@ -136,7 +138,8 @@ static void step_read_ahead(pt_trainer_t *t)
     t->where = where;
 }
 
-/* After a step: agrees whether all ranks have the next batch. Called only if some rank failed to read it. */
+/* After a step: agrees whether all ranks have the next batch. Called only if some rank
+ * failed to read it. */
 static pt_status_t step_agree_ahead(pt_trainer_t *t)
 {
     if (t->ahead.status != PT_OK)
@@ -145,7 +148,8 @@ static pt_status_t step_agree_ahead(pt_trainer_t *t)
     return pt_comm_agree(t->session.mesh->world, t->ahead.status, false);
 }
 
-/* The one exchange: loss, norm, N of the next step, requests to stop or save, ranks without a next batch. */
+/* The one exchange: loss, norm, N of the next step, requests to stop or save, ranks
+ * without a next batch. */
 static pt_status_t step_exchange(pt_trainer_t *t, pt_step_request_fn ask, void *self,
                                  pt_step_result_t *out, bool *ahead)
 {
@@ -170,7 +174,8 @@ static pt_status_t step_exchange(pt_trainer_t *t, pt_step_request_fn ask, void *
     return PT_OK;
 }
 
-/* Decides whether to skip the step. All ranks have the same loss and norm, so they decide alike. */
+/* Decides whether to skip the step. All ranks have the same loss and norm, so they
+ * decide alike. */
 static pt_status_t step_judge(pt_trainer_t *t, pt_step_result_t *out)
 {
     bool finite = isfinite(out->loss) && isfinite(out->grad_norm);

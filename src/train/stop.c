@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that ask a run to stop. Handlers set numbers, and before the loop they may end the process. */
+/* Signals that ask a run to stop. Handlers set numbers, and before the loop they may
+ * end the process. */
 #include "penta/base/clock.h"
 #include "penta/base/log.h"
 #include "penta/base/status.h"
@@ -13,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A launcher and a terminal may both pass the same signal on: what follows at once is no second one. */
+/* A launcher and a terminal may both pass the same signal on: what follows at once is
+ * no second one. */
 enum { REPEAT_MSEC = 50, PATIENCE_SEC = 20, PATH_BYTES = 4352, WORDS_BYTES = 1 << 14 };
 
 /* Mutable globals: a signal handler can reach nothing else. */
@@ -57,7 +59,8 @@ static void stop_leave_now(void)
     const struct timespec pause = {.tv_nsec = 300000000};
     if (in_loop || !leave)
         return;
-    /* The launcher kills all when the first one has gone: that is to be rank 0, which has to speak. */
+    /* The launcher kills all when the first one has gone: that is to be rank 0, which
+     * has to speak. */
     if (pt_log_rank() != 0)
         (void)nanosleep(&pause, NULL);
     stop_say(
@@ -134,7 +137,8 @@ void pt_stop_install(pt_stop_leave_fn leave_fn, bool hangup_is_ignored)
         if (polite_signals[i] != SIGHUP || !hangup_is_ignored)
             sigaction(polite_signals[i], &action, NULL);
     sigaction(SIGALRM, &timer, NULL);
-    /* Nobody reads the progress any more (penta train | head): no reason to lose the run. */
+    /* Nobody reads the progress any more (penta train | head): no reason to lose the
+     * run. */
     signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Would another step and a save end after the time limit? Rank 0 decides for all. The step that is
- * being done counts too: it may be the first, or the longest. */
+/* Would another step and a save end after the time limit? Rank 0 decides for all. The
+ * step that is being done counts too: it may be the first, or the longest. */
 static bool stop_is_short_of_time(const run_t *run)
 {
     double limit = (double)run->config->run.time_limit, now = pt_clock_sec();
@@ -34,7 +34,8 @@ static const char *stop_trigger_path(const run_t *run, char *path, size_t size)
     return path;
 }
 
-/* Whether a stop file exists: anything but a directory, which a run could not always remove. */
+/* Whether a stop file exists: anything but a directory, which a run could not always
+ * remove. */
 static bool stop_has_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
@@ -56,7 +57,8 @@ pt_status_t stop_check_trigger(run_t *run)
     char path[PT_CONFIG_TEXT + 8], aside[PT_CONFIG_TEXT + 40];
     if (!stop_has_trigger(run))
         return PT_OK;
-    /* No permission, a sticky directory, another mount: what can be renamed can be removed. */
+    /* No permission, a sticky directory, another mount: what can be renamed can be
+     * removed. */
     stop_trigger_path(run, path, sizeof path);
     snprintf(aside, sizeof aside, "%s.%ld.tmp", path, (long)getpid());
     PT_CHECK_OS(
@@ -134,8 +136,8 @@ static void stop_policy_explain(const run_t *run, pt_stop_reason_t reason, char 
     }
 }
 
-/* One that came after the ranks had agreed to stop for another reason counts as well: whoever made it does
- * not want the job to come back. */
+/* One that came after the ranks had agreed to stop for another reason counts as well:
+ * whoever made it does not want the job to come back. */
 void stop_remove_trigger(run_t *run)
 {
     char path[PT_CONFIG_TEXT + 8];
@@ -155,7 +157,8 @@ void stop_remove_trigger(run_t *run)
     }
 }
 
-/* Of several reasons the most important one counts; the lowest rank that knows it reports it. */
+/* Of several reasons the most important one counts; the lowest rank that knows it
+ * reports it. */
 pt_status_t stop_explain(run_t *run)
 {
     pt_comm_t *world = run->trainer.session.mesh->world;

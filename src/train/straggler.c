@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that makes the others wait says so itself: from the exchange it knows how long all of them work. */
+/* A rank that makes the others wait says so itself: from the exchange it knows how long
+ * all of them work. */
 #include "penta/base/log.h"
 #include "src/train/run.h"
 
-/* Over so many steps and seconds the noise of a system is small. Less than this share of a step is not worth a line. */
+/* Over so many steps and seconds the noise of a system is small. Less than this share
+ * of a step is not worth a line. */
 enum { WINDOW_STEPS = 20, MOST_RANKS = 8 };
 static const double window_sec = 10, worth_share = 0.2;
 

@@ -55,7 +55,8 @@ static pt_dtype_t trainer_narrowed(int choice, pt_dtype_t otherwise)
                                       : otherwise;
 }
 
-/* Closer to 1, beta2 changes exp_avg_sq by less than half a unit in bf16's last place. */
+/* Closer to 1, beta2 changes exp_avg_sq by less than half a unit in bf16's last
+ * place. */
 static void trainer_warn_of_moments(const pt_trainer_t *t)
 {
     if (t->config->train.moments_dtype == PT_NARROW_BF16 &&
@@ -89,8 +90,8 @@ static pt_status_t trainer_open_data(pt_trainer_t *t)
     return pt_loader_create(t->corpus, &t->loading, t->session.device, &t->loader);
 }
 
-/* Every rank opened the files itself: on another host, or while they grow, they may be others, and
- * ranks that count samples differently wait for each other for ever. */
+/* Every rank opened the files itself: on another host, or while they grow, they may be
+ * others, and ranks that count samples differently wait for each other for ever. */
 static pt_status_t trainer_check_same_corpus(pt_trainer_t *t, const char *option,
                                              const pt_corpus_t *corpus, uint64_t hash)
 {
@@ -172,7 +173,8 @@ static pt_status_t trainer_make_session(pt_trainer_t *t, const pt_arch_t *arch)
     return pt_session_create(&t->machine, &options, &t->session);
 }
 
-/* Each replica initialises its shard only, so that the time does not grow with the number of ranks. Collective. */
+/* Each replica initialises its shard only, so that the time does not grow with the
+ * number of ranks. Collective. */
 static pt_status_t trainer_initialise_weights(pt_trainer_t *t)
 {
     for (int b = 0; b < pt_units_buckets(t->session.units); b++) {
@@ -235,7 +237,8 @@ static pt_status_t trainer_prepare(const pt_config_t *config, pt_transport_t *tr
     PT_TRY_GOTO(fail, trainer_check_same_data(out));
     if (!dry)
         PT_TRY_GOTO(fail, pt_train_look_ahead(out));
-    /* After that check: whether it fits is of no interest if the checkpoint is of another model. */
+    /* After that check: whether it fits is of no interest if the checkpoint is of
+     * another model. */
     PT_TRY_GOTO(
         fail, pt_comm_agree(out->machine.mesh.world, pt_train_check_memory(out), dry));
     PT_TRY_GOTO(fail, pt_train_host_map(out, &out->hosts));
@@ -251,8 +254,8 @@ pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transp
     return trainer_prepare(config, transport, false, out);
 }
 
-/* A separate step, after all ranks have checked free memory: memory that one rank allocates would be missing in the check
- * of another. */
+/* A separate step, after all ranks have checked free memory: memory that one rank
+ * allocates would be missing in the check of another. */
 pt_status_t pt_trainer_place(pt_trainer_t *t)
 {
     const pt_config_t *c = t->config;

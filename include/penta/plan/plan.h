@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h — what a run will need, before it runs (layer: plan). pt_train_plan makes a plan. */
+/* plan.h — what a run will need, before it runs (layer: plan). pt_train_plan makes a
+ * plan. */
 #ifndef PENTA_PLAN_H
 #define PENTA_PLAN_H
 

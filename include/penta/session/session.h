@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.h — the model of this rank and all it needs, assembled in one place (layer: session).
+/* session.h — the model of this rank and all it needs, assembled in one place (layer:
+ * session).
  *
- * A machine is the device, stream, engine and mesh of this rank. A session is a model on a machine: parameter table,
- * schedule, units, model, optimizer, and the arenas that hold their memory. Options select training or inference,
- * the number of chunks, or a cache for decoding. On a dry machine every byte and message of a session can be
- * counted, though nothing is computed. Users (a run, a plan, sampling, tests) read the fields they need and add their
- * own tensors to the layout. */
+ * A machine is the device, stream, engine and mesh of this rank. A session is a model
+ * on a machine: parameter table, schedule, units, model, optimizer, and the arenas that
+ * hold their memory. Options select training or inference, the number of chunks, or a
+ * cache for decoding. On a dry machine every byte and message of a session can be
+ * counted, though nothing is computed. Users (a run, a plan, sampling, tests) read the
+ * fields they need and add their own tensors to the layout. */
 #ifndef PENTA_SESSION_H
 #define PENTA_SESSION_H
 
@@ -31,8 +33,8 @@ typedef struct pt_machine_options {
         *layout; /* its parallel.* cut the world; NULL: the world is one rank */
 } pt_machine_options_t;
 
-/* Options as the configuration has them, except `units`. dry: the dry device, which holds no memory and computes
- * nothing. */
+/* Options as the configuration has them, except `units`. dry: the dry device, which
+ * holds no memory and computes nothing. */
 pt_machine_options_t pt_machine_options(const pt_config_t *config, bool dry);
 
 typedef struct pt_machine {
@@ -42,17 +44,19 @@ typedef struct pt_machine {
     pt_mesh_t mesh;
 } pt_machine_t;
 
-/* Opens device, engine and mesh. Warns if ranks compute with different instruction sets or libraries.
+/* Opens device, engine and mesh. Warns if ranks compute with different instruction sets
+ * or libraries.
  *   transport   [in] borrowed
- * Collective; all ranks succeed or none, and on failure nothing is left open. The caller closes *out. Fails: CONFIG,
- * MEMORY. */
+ * Collective; all ranks succeed or none, and on failure nothing is left open. The
+ * caller closes *out. Fails: CONFIG, MEMORY. */
 pt_status_t pt_machine_open(pt_transport_t *transport,
                             const pt_machine_options_t *options, pt_machine_t *out);
 void pt_machine_close(pt_machine_t *machine);
 
 /* ---- session -------------------------------------------------------------------------------- */
 
-/* Lays out the user's own tensors, after those of the session: called once to count and once to place. */
+/* Lays out the user's own tensors, after those of the session: called once to count and
+ * once to place. */
 typedef pt_status_t (*pt_session_layout_fn)(void *self,
                                             pt_arena_t arena[PT_CLASS_COUNT]);
 
@@ -90,7 +94,8 @@ typedef struct pt_session {
     void *tick_self;
 } pt_session_t;
 
-/* Tells the run that this rank is alive. To be called regularly in long operations. Local. */
+/* Tells the run that this rank is alive. To be called regularly in long operations.
+ * Local. */
 static inline void pt_session_tick(const pt_session_t *session)
 {
     pt_watch_beat();
@@ -98,13 +103,15 @@ static inline void pt_session_tick(const pt_session_t *session)
         session->tick(session->tick_self);
 }
 
-/* Creates everything except memory. *out must not be moved. Local: the caller agrees. After a failure *out is as
- * destroyed. Fails: CONFIG, MEMORY, INTERNAL. */
+/* Creates everything except memory. *out must not be moved. Local: the caller agrees.
+ * After a failure *out is as destroyed. Fails: CONFIG, MEMORY, INTERNAL. */
 pt_status_t pt_session_create(pt_machine_t *machine,
                               const pt_session_options_t *options, pt_session_t *out);
-/* Counts the memory of each arena (arena[].peak); memory that was placed before is freed. Local. */
+/* Counts the memory of each arena (arena[].peak); memory that was placed before is
+ * freed. Local. */
 pt_status_t pt_session_count(pt_session_t *session);
-/* Allocates the memory that was counted; weights, gradients and moments are zero. Local. Fails: MEMORY. */
+/* Allocates the memory that was counted; weights, gradients and moments are zero.
+ * Local. Fails: MEMORY. */
 pt_status_t pt_session_place(pt_session_t *session);
 /* To be called before the machine is closed. A zeroed session may be destroyed. */
 void pt_session_destroy(pt_session_t *session);

@@ -21,9 +21,11 @@ typedef struct pt_plan {
     int64_t sequences, tokens; /* a step */
 } pt_plan_t;
 
-/* Plans rank `rank` of `ranks`: creates a trainer on the dry device and transport and runs one step, so the numbers
- * come from the arenas, shards, executor and engine of the run and not from separate formulas.
- *   device   [in] device of the run, which prepares the matrix products of the step; NULL: only a plan is wanted
+/* Plans rank `rank` of `ranks`: creates a trainer on the dry device and transport and
+ * runs one step, so the numbers come from the arenas, shards, executor and engine of
+ * the run and not from separate formulas.
+ *   device   [in] device of the run, which prepares the matrix products of the step;
+ * NULL: only a plan is wanted
  *   out      [out] the plan
  * Local. Fails: CONFIG, MEMORY (address space). */
 pt_status_t pt_train_plan(const pt_config_t *config, int rank, int ranks,
@@ -45,7 +47,8 @@ typedef struct pt_trainer {
     pt_tensor_t probe[3]; /* square matrices that measure the GEMM rate */
     char *hosts;          /* "rank host" lines on rank 0, "" elsewhere */
     pt_where_t where;
-    /* Valid labels of all ranks in this step, and in step next_step; this rank's of the batch ahead. */
+    /* Valid labels of all ranks in this step, and in step next_step; this rank's of the
+     * batch ahead. */
     int64_t valid, next_valid, next_step, prefetched;
     double work_sec;    /* of the last step, without waiting for other ranks */
     pt_error_t ahead;   /* why this rank has no batch ahead; PT_OK: it has */
@@ -58,12 +61,13 @@ typedef struct pt_trainer {
     int64_t decay_steps;   /* length of the learning-rate schedule */
 } pt_trainer_t;
 
-/* Sets a run up, to placed arenas and initial weights. Collective (transport). On failure everything is undone.
- * Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
+/* Sets a run up, to placed arenas and initial weights. Collective (transport). On
+ * failure everything is undone. Fails: CONFIG, MEMORY, IO, all agreed (COMMON). */
 pt_status_t pt_trainer_create(const pt_config_t *config, pt_transport_t *transport,
                               pt_trainer_t *out);
-/* The same in two parts. After the first the run is known to be possible and no memory is allocated, so that the caller
- * can open its files. If the second fails, everything is undone as well. */
+/* The same in two parts. After the first the run is known to be possible and no memory
+ * is allocated, so that the caller can open its files. If the second fails, everything
+ * is undone as well. */
 pt_status_t pt_trainer_prepare(const pt_config_t *config, pt_transport_t *transport,
                                pt_trainer_t *out);
 pt_status_t pt_trainer_place(pt_trainer_t *trainer);
@@ -80,7 +84,8 @@ typedef struct pt_step_result {
     int64_t slow_ranks; /* that report to be slow */
 } pt_step_result_t;
 
-/* What this rank requests at the end of a step. Asked for when its work is done, just before the ranks exchange requests. */
+/* What this rank requests at the end of a step. Asked for when its work is done, just
+ * before the ranks exchange requests. */
 typedef struct pt_step_request {
     bool stop, save;
     bool slow; /* it makes the others wait */
@@ -89,38 +94,41 @@ typedef pt_step_request_t (*pt_step_request_fn)(void *self);
 /* Does this rank request a stop? Called every few seconds of an evaluation. */
 typedef bool (*pt_want_stop_fn)(void *self);
 
-/* One step. Collective. ask NULL: no requests. Fails: NUMERIC (common): non-finite loss or norm, naming
- * where; the state is then that before the step. IO, CONFIG (common): the batch of this step cannot be read
- * (the state is that before it), or that of the next: then this one is done, `step` says so, and *out is
- * filled. In fp16 such a step is skipped on all ranks, and
- * fails only where pt_loss_scale_next has no other scale to try. */
+/* One step. Collective. ask NULL: no requests. Fails: NUMERIC (common): non-finite loss
+ * or norm, naming where; the state is then that before the step. IO, CONFIG (common):
+ * the batch of this step cannot be read (the state is that before it), or that of the
+ * next: then this one is done, `step` says so, and *out is filled. In fp16 such a step
+ * is skipped on all ranks, and fails only where pt_loss_scale_next has no other scale
+ * to try. */
 pt_status_t pt_train_step(pt_trainer_t *trainer, pt_step_request_fn ask, void *self,
                           pt_step_result_t *out);
-/* Mean loss over the labels that count of the validation split of data.path (which 0), or of corpus
- * which - 1 of data.validation; NaN where there are none. Collective. Before each forward pass the ranks agree
- * that all have read what it takes, and whether to stop: asked before the first pass of the latter and every few
- * seconds (want_stop NULL: never); *stopped: cut short, no loss. Fails: NUMERIC (common) when it is not finite;
- * IO, CONFIG (common) when a rank cannot read. */
+/* Mean loss over the labels that count of the validation split of data.path (which 0),
+ * or of corpus which - 1 of data.validation; NaN where there are none. Collective.
+ * Before each forward pass the ranks agree that all have read what it takes, and
+ * whether to stop: asked before the first pass of the latter and every few seconds
+ * (want_stop NULL: never); *stopped: cut short, no loss. Fails: NUMERIC (common) when
+ * it is not finite; IO, CONFIG (common) when a rank cannot read. */
 pt_status_t pt_train_evaluate(pt_trainer_t *trainer, int which,
                               pt_want_stop_fn want_stop, void *self, double *loss,
                               bool *stopped);
 /* Whether it has sequences to validate on; `which` as above. */
 bool pt_train_can_evaluate(const pt_trainer_t *trainer, int which);
 
-/* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest: of the weights.
- * Collective; all ranks return the same. */
+/* Saves to a file and publishes it; `record`: as in pt_checkpoint_set_record. *digest:
+ * of the weights. Collective; all ranks return the same. */
 pt_status_t pt_train_save(pt_trainer_t *trainer, const char *path, const char *record,
                           double loss, uint64_t *digest);
-/* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged, survivable), CONFIG (it
- * was made with other fixed options: names them). */
+/* Loads and verifies a file; *loss: as stored. Collective, agreed. Fails: IO (damaged,
+ * survivable), CONFIG (it was made with other fixed options: names them). */
 pt_status_t pt_train_load(pt_trainer_t *trainer, const char *path, double *loss);
 
 typedef struct pt_resumed {
     char path[4096]; /* "": the run does not resume */
     double loss;
 } pt_resumed_t;
-/* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and skipped; only
- * damaged ones: IO), a named file, or none (CONFIG when `directory` holds a later one). Collective. */
+/* By checkpoint.resume: newest complete file of `directory` (damaged ones are named and
+ * skipped; only damaged ones: IO), a named file, or none (CONFIG when `directory` holds
+ * a later one). Collective. */
 pt_status_t pt_train_resume(pt_trainer_t *trainer, const char *directory,
                             pt_resumed_t *out);
 
@@ -129,9 +137,10 @@ typedef struct pt_initial {
     int64_t step;    /* of that file */
     uint64_t digest; /* of the weights now in memory: that of the file, if it has their precision */
 } pt_initial_t;
-/* By train.init_from: the weights, and nothing else, of a checkpoint file or of the newest complete one
- * of a run directory (damaged ones are named and skipped). Collective. Fails: CONFIG (no such file; another
- * model: names the first tensor or option that differs), IO (damaged). */
+/* By train.init_from: the weights, and nothing else, of a checkpoint file or of the
+ * newest complete one of a run directory (damaged ones are named and skipped).
+ * Collective. Fails: CONFIG (no such file; another model: names the first tensor or
+ * option that differs), IO (damaged). */
 pt_status_t pt_train_init_from(pt_trainer_t *trainer, pt_initial_t *out);
 
 typedef struct pt_train_result {
@@ -142,25 +151,30 @@ typedef struct pt_train_result {
     int64_t peak_bytes[PT_CLASS_COUNT];
 } pt_train_result_t;
 
-/* The whole of `penta train`: header, loop, metrics, saves, stop logic, summary. Re-entrant: several
- * runs may follow each other in one process. Collective (transport). `result` optional.
- * Returns OK (finished), STOPPED (durable checkpoint), or a failure: an agreed one (COMMON), or this
- * rank's own (LOCAL: fatal; ABORTED is one). */
+/* The whole of `penta train`: header, loop, metrics, saves, stop logic, summary.
+ * Re-entrant: several runs may follow each other in one process. Collective
+ * (transport). `result` optional. Returns OK (finished), STOPPED (durable checkpoint),
+ * or a failure: an agreed one (COMMON), or this rank's own (LOCAL: fatal; ABORTED is
+ * one). */
 pt_status_t pt_train_run(const pt_config_t *config, pt_transport_t *transport,
                          pt_train_result_t *result);
 
-/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and SIGHUP.
+/* The stop flag: set by handlers of SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGXCPU and
+ * SIGHUP.
  *
- * In the loop a SIGINT when it is set already means ABORTED, within a micro-batch. Before the loop the ranks
- * agree between the stages of set-up; a second signal of any kind, or 20 s after the first one, ends the
- * process by `leave`: whatever set-up waits for may never come. */
+ * In the loop a SIGINT when it is set already means ABORTED, within a micro-batch.
+ * Before the loop the ranks agree between the stages of set-up; a second signal of any
+ * kind, or 20 s after the first one, ends the process by `leave`: whatever set-up waits
+ * for may never come. */
 typedef void (*pt_stop_leave_fn)(int exit_code); /* safe in a handler; does not return */
-/* Blocks these signals: one that comes before pt_stop_install waits for it, also across exec. */
+/* Blocks these signals: one that comes before pt_stop_install waits for it, also across
+ * exec. */
 void pt_stop_hold(void);
-/* `leave` NULL: the process is never ended. hangup_is_ignored: SIGHUP stays as it is. Unblocks them. */
+/* `leave` NULL: the process is never ended. hangup_is_ignored: SIGHUP stays as it is.
+ * Unblocks them. */
 void pt_stop_install(pt_stop_leave_fn leave, bool hangup_is_ignored);
-/* What a run tells before its loop: the code to leave with (130 unless told), and, on rank 0, the text that
- * then replaces the file `path`. */
+/* What a run tells before its loop: the code to leave with (130 unless told), and, on
+ * rank 0, the text that then replaces the file `path`. */
 void pt_stop_set_exit_code(int code);
 void pt_stop_set_last_words(const char *path, const char *text);
 /* From here on signals do not end the process. */
