@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stands before every block, so that what is freed can be counted. */
+/* Header of every block: its size is needed when the block is freed. */
 typedef union block {
     size_t bytes;
     max_align_t align;

@@ -82,7 +82,8 @@ int64_t pt_arena_mark(const pt_arena_t *arena)
 void pt_arena_release(pt_arena_t *arena, int64_t mark)
 {
 #ifdef PT_DEBUG
-    /* All bits set is a NaN in every floating type: use after release shows. */
+    /* All bits set is a NaN in every floating-point type, so that use after release
+     * shows. */
     if (arena->base && arena->memory == PT_MEMORY_HOST && mark < arena->used)
         memset(arena->base + mark, 0xFF, (size_t)(arena->used - mark));
 #endif

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Bits of an element as an unsigned number; `size` is a constant where this is inlined. */
+/* Bits of an element as an unsigned number. `size` is a constant in each inlined
+ * copy. */
 static inline uint64_t digest_bits_of(const char *element, size_t size)
 {
     uint64_t u64;

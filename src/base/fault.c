@@ -18,7 +18,7 @@ typedef enum action {
     ACTION_SEGV,
     ACTION_SLEEP,
     ACTION_STOP,
-    ACTION_SLOW, /* up to here at every site */
+    ACTION_SLOW, /* the last kind that every site supports */
     ACTION_IO,
     ACTION_NOSPACE,
     ACTION_NAN,
@@ -32,7 +32,7 @@ static const char *const action_names[ACTION_COUNT] = {
     "io",   "nospace", "nan",  "skip",  "resize"};
 
 static const struct site {
-    const char *name, *kinds; /* "io, nospace" */
+    const char *name, *kinds; /* such as "io, nospace" */
 } sites[] = {
 #define PT_FAULT_SITE(name, kinds) {name, kinds},
 #include "src/base/fault.def"
@@ -41,12 +41,12 @@ static const struct site {
 
 typedef struct fault {
     char site[SITE_SIZE];
-    int64_t rank, step; /* ANY: matches all */
+    int64_t rank, step; /* ANY matches all */
     action_t action;
-    bool done; /* of those that happen once */
+    bool done; /* for kinds that act once */
 } fault_t;
 
-/* Set once at start from the environment; constant afterwards but for `done`. */
+/* Read from the environment at start; only `done` changes later. */
 static fault_t faults[FAULT_MAX];
 static int fault_count;
 
@@ -78,7 +78,7 @@ static pt_status_t fault_parse_action(const char *entry, const char *field,
         field, entry);
 }
 
-/* A failure that a site does not act on would be a drill of nothing. */
+/* A site that ignores a kind would make the test pass without testing anything. */
 static pt_status_t fault_check_kind(const struct site *site, action_t action)
 {
     const char *name = action_names[action];

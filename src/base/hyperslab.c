@@ -51,7 +51,7 @@ pt_hyperslab_walk_t pt_hyperslab_walk(const pt_hyperslab_t *slab, size_t element
     pt_hyperslab_walk_t walk = {.all = *slab, .step = {1, 1, 1}, .at = {0, 0, -1}};
     int64_t room = bytes / (int64_t)element_bytes;
 
-    /* The outer dimensions are cut first, so that pieces stay dense. */
+    /* The outer dimensions are divided first, so that pieces stay dense. */
     for (int d = PT_HYPERSLAB_DIMS - 1; d >= 0 && slab->count[d] > 0; d--) {
         walk.step[d] = hyperslab_clamp(room, 1, slab->count[d]);
         if (walk.step[d] < slab->count[d])
@@ -61,7 +61,7 @@ pt_hyperslab_walk_t pt_hyperslab_walk(const pt_hyperslab_t *slab, size_t element
     return walk;
 }
 
-/* False: the walk is at its end. */
+/* Returns false at the end of the walk. */
 static bool hyperslab_advance(pt_hyperslab_walk_t *walk)
 {
     int d = PT_HYPERSLAB_DIMS - 1;

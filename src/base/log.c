@@ -66,13 +66,13 @@ static void log_write_all(const char *line, size_t length)
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return; /* nobody is left to tell */
+            return; /* stderr is gone: give up */
         line += written;
         length -= (size_t)written;
     }
 }
 
-/* One write a line, so that lines of ranks that share a pipe stay whole. */
+/* Writes a line at once, so that the lines of ranks that share a pipe stay whole. */
 static void log_line(pt_log_level_t level, int64_t step, const char *format,
                      va_list args)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* More rounds than security of the halves needs: small domains mix slowly. */
+/* Small domains mix slowly, so this is more than the quality of the halves needs. */
 enum { FEISTEL_ROUNDS = 12 };
 
 uint64_t pt_name_id(const char *name)
@@ -12,8 +12,8 @@ uint64_t pt_name_id(const char *name)
     return XXH64(name, strlen(name), 0);
 }
 
-/* Permutes the numbers of `bits` bits: in turns one half is XORed with a random function of
- * the other. Of an odd number of bits the upper half has the odd one. */
+/* Permutes the numbers of `bits` bits. Each round XORs one half with a random function
+ * of the other, in turns. If `bits` is odd, the upper half has one bit more. */
 static uint64_t rng_feistel(const uint32_t key[2], uint64_t round, uint64_t x, int bits)
 {
     int low_bits = bits / 2;
@@ -41,8 +41,9 @@ int64_t pt_permute(uint64_t seed, uint64_t round, int64_t index, int64_t n)
     uint64_t x = (uint64_t)index;
     int bits = n > 1 ? 64 - __builtin_clzll((uint64_t)n - 1) : 0;
 
-    /* The network permutes the next power of two. Walking along a cycle until it is back
-     * below n leaves a permutation of [0, n); less than two turns on average. */
+    /* The network permutes the numbers below the next power of two. Repeating it until
+     * the result is below n gives a permutation of [0, n), in fewer than two rounds on
+     * average. */
     do
         x = rng_feistel(key, round, x, bits);
     while (x >= (uint64_t)n);

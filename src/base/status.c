@@ -20,7 +20,7 @@ static const struct {
 #undef PT_STATUS
 };
 
-/* A status outside the table can only be a bug of ours, so it reads as one. */
+/* A status outside the table is a bug of Penta, so it becomes INTERNAL. */
 static pt_status_t status_known(pt_status_t status)
 {
     return (unsigned)status < PT_STATUS_COUNT ? status : PT_INTERNAL;
@@ -55,7 +55,7 @@ pt_status_t pt_error_raise(pt_status_t status, pt_scope_t scope, int os_error,
     error->os_error = os_error;
     error->where = *pt_log_where();
     error->depth = 0;
-    /* The arguments may borrow the text of the record that is being replaced. */
+    /* The arguments may point into the record that is replaced below. */
     char text[PT_ERROR_TEXT];
     va_start(args, format);
     errno = os_error; /* for %m */
@@ -108,7 +108,8 @@ static void status_log_record(pt_log_level_t level, const pt_error_t *error,
         pt_log_all(level, "%s", line);
 }
 
-/* Where it happened: in the run, and on which host when other hosts do not know of it. */
+/* Adds where the error happened: the place in the run, and the host for local
+ * errors. */
 static void status_add_place(pt_text_t *line, const pt_error_t *error)
 {
     char buffer[256];

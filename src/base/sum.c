@@ -41,7 +41,7 @@ void pt_sum_add(pt_sum_t *sum, double value)
     }
     if (exponent > 0) {
         digits |= UINT64_C(1) << FRACTION_BITS;
-        exponent--; /* now the place of the lowest digit above 2^-1074 */
+        exponent--; /* now the position of the lowest digit, counted from 2^-1074 */
     }
     bin = exponent / BIN_BITS;
     shifted = (unsigned __int128)digits << exponent % BIN_BITS;
@@ -73,7 +73,7 @@ void pt_sum_merge(pt_sum_t *sum, const pt_sum_t *other)
     sum->nan += other->nan;
 }
 
-/* Number of binary digits of the whole; bins carried and not negative. */
+/* Number of binary digits of the sum. Its bins must be carried and not negative. */
 static int sum_length_of(const pt_sum_t *sum)
 {
     for (int i = PT_SUM_BINS - 1; i >= 0; i--)
@@ -102,9 +102,9 @@ static bool sum_any_below(const pt_sum_t *sum, int place)
     return false;
 }
 
-/* The sum is an integer times 2^-1074. One of up to 53 digits is a double; otherwise the
- * first 53 are kept and the rest decides. A result of more than 53 digits is never
- * subnormal, so it is rounded once. */
+/* The sum is an integer times 2^-1074. If it has at most 53 digits, it is a double.
+ * Otherwise the first 53 are kept, and the rest decides how to round. A result with
+ * more than 53 digits is never subnormal, so it is rounded once only. */
 static double sum_round_even(const pt_sum_t *sum)
 {
     int length = sum_length_of(sum);

@@ -34,7 +34,8 @@ void pt_text_add(pt_text_t *text, const char *format, ...)
     }
 }
 
-/* Bytes of the UTF-8 character at the start, its number in *code; 0: none begins there (RFC 3629). */
+/* Returns the length in bytes of the UTF-8 character at the start of `text`, and its
+ * number in *code; 0 if the bytes are not valid UTF-8 (RFC 3629). */
 static size_t text_take_character(const char *text, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -57,7 +58,8 @@ static size_t text_take_character(const char *text, size_t left, uint32_t *code)
     return *code < least[length] || *code > 0x10ffff || is_surrogate ? 0 : length;
 }
 
-/* Control characters C0 and C1, and those that turn the direction of the line. */
+/* Control characters C0 and C1, line separators, and characters that change the writing
+ * direction. */
 static bool text_is_obeyed(uint32_t code)
 {
     return (code < 0x20 && code != '\t' && code != '\n') ||
@@ -70,7 +72,7 @@ void pt_text_printable(char *text)
     uint32_t code;
 
     while (*text) {
-        size_t length = text_take_character(text, 4, &code); /* the NUL ends it, too */
+        size_t length = text_take_character(text, 4, &code); /* stops at a NUL */
 
         if (length == 0 || text_is_obeyed(code))
             memset(text, '?', length > 0 ? length : 1);
@@ -108,7 +110,7 @@ const char *pt_text_bytes(int64_t bytes, char *buffer, size_t size)
         snprintf(buffer, size, "%d B", (int)bytes);
         return buffer;
     }
-    /* 1023.995 would be printed as 1024.00. */
+    /* Printed with two decimals, 1023.995 would become 1024.00. */
     while (fabs(value) >= 1023.995 && unit < sizeof units / sizeof *units - 1) {
         value /= 1024;
         unit++;
@@ -169,7 +171,7 @@ static int text_least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Restricted form (optimal string alignment): no letter is edited twice. */
+/* Optimal string alignment, the restricted form: no letter is edited twice. */
 static int text_distance_of(const char *a, int rows, const char *b, int cols)
 {
     int row[3][DISTANCE_ROW + 1];
@@ -213,7 +215,7 @@ bool pt_text_is_near(const char *word, int distance)
     return distance <= 1 + (int)(strlen(word) / 4);
 }
 
-/* Digits from *text onwards, appended to *value; false on overflow or when there are none. */
+/* Appends the digits from *text on to *value; false on overflow or without digits. */
 static bool text_take_digits(const char **text, uint64_t *value, int *count)
 {
     const char *first = *text;
@@ -239,7 +241,8 @@ static bool text_raise_to(uint64_t base, uint64_t exponent, uint64_t *out)
     return true;
 }
 
-/* The value times ten to the power `exponent`, if that is an integer of 64 bits. */
+/* Multiplies the value by ten to the power `exponent`; false unless the result is an
+ * integer of 64 bits. */
 static bool text_scale_ten(uint64_t *value, bool negative, uint64_t exponent,
                            int fraction)
 {
@@ -259,7 +262,7 @@ static bool text_scale_ten(uint64_t *value, bool negative, uint64_t exponent,
     return true;
 }
 
-/* "1.5e6" from behind the whole digits: ".5e6" or "e6". */
+/* Parses the rest of "1.5e6" after the whole digits: ".5e6" or "e6". */
 static bool text_take_scientific(const char **text, uint64_t *value)
 {
     uint64_t exponent = 0;
@@ -310,7 +313,8 @@ bool pt_text_double(const char *text, double *out)
     char *end;
     double value;
 
-    /* Decimal: no 0x10, inf or nan, of which the last two are not finite. */
+    /* Decimal numbers only: no 0x10. The check for finite values refuses inf and
+     * nan. */
     if (*text == '\0' || isspace((unsigned char)*text) || strpbrk(text, "xX"))
         return false;
     errno = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bits.h — floating numbers as their bits and back (layer: base; inline, for kernels). */
+/* bits.h — conversion between floating-point numbers and their bits (layer: base;
+ * inline, for kernels). */
 #ifndef PENTA_BITS_H
 #define PENTA_BITS_H
 

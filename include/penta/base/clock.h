@@ -7,9 +7,9 @@
 
 double pt_clock_sec(void);  /* monotonic */
 double pt_clock_wall(void); /* seconds since 1970 */
-/* "2026-01-31T12:00:00Z" of pt_clock_wall(); returns buffer. */
+/* The time of pt_clock_wall() as "2026-01-31T12:00:00Z"; returns buffer. */
 const char *pt_clock_iso(char *buffer, size_t size);
-/* The same of a moment, in seconds since 1970. */
+/* The same for a time `wall` in seconds since 1970. */
 const char *pt_clock_iso_at(double wall, char *buffer, size_t size);
 
 #endif

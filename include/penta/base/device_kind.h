@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_kind.h — what computes: devices and instruction sets (layer: base).
+/* device_kind.h — kinds of devices and instruction sets (layer: base).
  *
- * The lists give the enumerators, and the words of run.device and run.isa, in the same order. */
+ * Each list defines the enumerators and, in the same order, the values of run.device
+ * and run.isa. */
 #ifndef PENTA_DEVICE_KIND_H
 #define PENTA_DEVICE_KIND_H
 
 #define PT_DEVICE_KINDS(X)                                                             \
     X(AUTO, "auto") X(CPU, "cpu") X(CUDA, "cuda") X(SHADOW, "shadow")
-/* Levels of x86-64, weakest first. */
+/* Microarchitecture levels of x86-64, lowest first. */
 #define PT_ISA_LEVELS(X) X(AUTO, "auto") X(BASE, "base") X(V3, "v3") X(V4, "v4")
 
-/* DRY only counts; no option asks for it. */
+/* DRY only counts; no option selects it. */
 #define PT_DEVICE_KIND(name, word) PT_DEVICE_##name,
 typedef enum pt_device_kind {
     PT_DEVICE_KINDS(PT_DEVICE_KIND) PT_DEVICE_DRY,

@@ -21,10 +21,11 @@ typedef enum pt_dtype {
 size_t pt_dtype_size(pt_dtype_t dtype);
 const char *pt_dtype_name(pt_dtype_t dtype); /* "fp32", "int64", … */
 bool pt_dtype_is_float(pt_dtype_t dtype);
-/* Type of sums, statistics, master weights and losses beside storage type `dtype`:
- * fp64 for fp64, fp32 for the other floating types. */
+/* Type of sums, statistics, losses and master weights for storage type `dtype`: fp64
+ * for fp64, fp32 for the other floating-point types. */
 pt_dtype_t pt_dtype_accumulator(pt_dtype_t dtype);
-/* Element `index` of an array of floating-point numbers on the host; set rounds to the nearest. */
+/* Read or write element `index` of a host array of floating-point numbers; set rounds
+ * to nearest. */
 double pt_float_get(pt_dtype_t dtype, const void *array, int64_t index);
 void pt_float_set(pt_dtype_t dtype, void *array, int64_t index, double value);
 

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.h — injected failures, for drills (layer: base).
+/* fault.h — injected failures, for tests (layer: base).
  *
- * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) on that rank at that step do what
- * the kind says: kill (SIGKILL), exit, segv, sleep (for ever), stop (SIGSTOP), slow (takes a second more), io
- * (fails IO), nospace (fails as ENOSPC), nan (caller poisons), skip and resize (a
- * collective is left out, or a block of it is shorter; once). '*' matches any rank or step. Sites: doc/errors.md. Rank and step come
- * from the log context. Costs one branch when the variable is unset. */
+ * PENTA_FAULT=site:rank:step:kind[,…] makes pt_fault(site) fail on that rank at that
+ * step. '*' matches any rank or step; rank and step come from the log context.
+ * doc/errors.md lists the sites. The kinds:
+ *   kill, exit, segv  end the process (kill: SIGKILL)
+ *   sleep             sleeps for ever
+ *   stop              SIGSTOP
+ *   slow              takes a second longer
+ *   io, nospace       fail with IO; nospace as ENOSPC would
+ *   nan               the caller stores a NaN
+ *   skip, resize      omit a collective, or shorten a block of it, once
+ *
+ * Costs one branch if the variable is unset. */
 #ifndef PENTA_FAULT_H
 #define PENTA_FAULT_H
 
@@ -20,12 +27,14 @@ typedef enum pt_fault_kind {
     PT_FAULT_RESIZE
 } pt_fault_kind_t;
 
-/* Reads the variable. Common: a malformed one, a site not in src/base/fault.def, or a kind that it has not there
- * is CONFIG. */
+/* Reads the variable. Common: every rank gets the same status. Fails: CONFIG for a
+ * malformed value, a site that src/base/fault.def lacks, or a kind that the site does
+ * not support. */
 pt_status_t pt_fault_init(void);
-/* Warns, on rank 0, that failures are armed, and of those for a rank that does not exist. */
+/* Warns on rank 0 that failures are armed, and about those for a rank that does not
+ * exist. */
 void pt_fault_announce(void);
-/* Acts (kill, sleep …) or returns what the caller has to do. */
+/* Acts (kill, sleep …), or returns the kind that the caller has to act on. */
 pt_fault_kind_t pt_fault(const char *site);
 
 #endif

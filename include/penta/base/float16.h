@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* float16.h — the two 16-bit floating types (layer: base).
+/* float16.h — the two 16-bit floating-point types (layer: base).
  *
- * bf16: 8 bits of exponent as fp32, 7 of fraction; fp16: 5 and 10 (IEEE binary16). Widening is
- * exact; narrowing goes to the nearest, ties to even, beyond the largest to infinity. NaN stays
- * NaN: quiet, with sign and the upper bits of its payload. Integer arithmetic without branches:
- * loops over it are vectorised, and every level gives the same bits (the AVX-512 BF16
- * instruction would flush subnormal numbers). */
+ * bf16 has 8 bits of exponent, as fp32 has, and 7 of fraction; fp16 has 5 and 10 (IEEE
+ * binary16). Widening is exact. Narrowing rounds to nearest, ties to even; values
+ * beyond the largest become infinity. A NaN stays a quiet NaN with its sign and the
+ * upper bits of its payload. The code uses integer arithmetic without branches:
+ * compilers vectorise loops over it, and every instruction set level gives the same
+ * bits (the AVX-512 BF16 instruction would flush subnormal numbers). */
 #ifndef PENTA_FLOAT16_H
 #define PENTA_FLOAT16_H
 
@@ -23,7 +24,8 @@ static inline uint16_t pt_f32_to_bf16(float x)
     return (uint16_t)((x == x ? bits + up : quiet) >> 16);
 }
 
-/* As fp32 the bits mean 2^-112 of it; the exponent of Inf and NaN is then set. */
+/* The shifted bits, read as fp32, are 2^-112 times the value. Inf and NaN then get
+ * their exponent. */
 static inline float pt_f16_to_f32(uint16_t x)
 {
     uint32_t sign = (uint32_t)(x & 0x8000) << 16, bits = (uint32_t)(x & 0x7fff) << 13;
@@ -32,7 +34,8 @@ static inline float pt_f16_to_f32(uint16_t x)
     return pt_from_bits_f32(wide | infinite | sign);
 }
 
-/* Below 2^-14 adding 1/2 leaves the number in units of 2^-24 in the low bits, rounded. */
+/* Below 2^-14, adding 1/2 rounds the number to units of 2^-24 and leaves it in the low
+ * bits. */
 static inline uint16_t pt_f32_to_f16(float x)
 {
     uint32_t sign = pt_bits_of_f32(x) & 0x80000000, bits = pt_bits_of_f32(x) ^ sign;
@@ -46,8 +49,9 @@ static inline uint16_t pt_f32_to_f16(float x)
     return (uint16_t)(narrow | sign >> 16);
 }
 
-/* fp64 on its way to 16 bits: fp32 rounded to odd (of the two neighbours the one whose last bit
- * is 1), so that rounding once more gives what rounding at once would (Boldo, Melquiond 2008). */
+/* Converts fp64 to fp32 on the way to 16 bits. It rounds to odd: of the two neighbours
+ * it takes the one whose last bit is 1, so that rounding once more gives the same as
+ * one rounding (Boldo, Melquiond 2008). */
 static inline float pt_f64_to_odd_f32(double x)
 {
     float near = (float)x;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normal.h — standard normal numbers without state (layer: base; inline, for kernels).
+/* normal.h — stateless standard normal numbers (layer: base; inline, for kernels).
  *
- * Element `index` of the tensor `id` of `seed`: Box and Muller's transformation (1958) of one Philox
- * block for two neighbours. Logarithm, sine and cosine are made here of plain multiplications and
- * additions: libraries differ in their last bits, and with them the models of two machines would.
- * Loops over blocks, so that compilers use vectors; nothing may be contracted or reordered. */
+ * A number is a function of `seed`, tensor `id` and element `index`. The transformation
+ * of Box and Muller (1958) turns one Philox block into the numbers of two neighbouring
+ * elements. Logarithm, sine and cosine consist of plain multiplications and additions,
+ * because libraries differ in the last bits, which would make models differ between
+ * machines. The code loops over blocks, so that compilers vectorise it. Nothing may be
+ * contracted or reordered. */
 #ifndef PENTA_NORMAL_H
 #define PENTA_NORMAL_H
 
@@ -15,16 +17,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PT_NORMAL_PAIRS = 64 }; /* of a block */
+enum { PT_NORMAL_PAIRS = 64 }; /* pairs in a block */
 
-/* Adding it rounds to an integer n and leaves n in the low bits. */
+/* Adding this rounds to an integer n and leaves n in the low bits. */
 #define PT_NORMAL_ROUND 0x1.8p52
 
-/* sqrt(-2·log(u)), u in (0,1). With u = 2^k·m, m in [sqrt(1/2), sqrt(2)), s = (m - 1)/(m + 1):
- * log(m) = 2·artanh(s) = 2·(s + s³/3 + s⁵/5 + …), |s| < 0.172. */
+/* sqrt(-2·log(u)), u in (0,1). With u = 2^k·m, m in [sqrt(1/2), sqrt(2)), and s = (m -
+ * 1)/(m + 1): log(m) = 2·artanh(s) = 2·(s + s³/3 + s⁵/5 + …), |s| < 0.172. */
 static inline double pt_normal_radius(double u)
 {
-    /* Carries into the exponent from mantissas of sqrt(2) on. */
+    /* The sum carries into the exponent if the mantissa is sqrt(2) or more. */
     uint64_t carried = (pt_bits_of_f64(u) + 0x00095f619980c433u) >> 52;
     double k = pt_from_bits_f64(carried | pt_bits_of_f64(PT_NORMAL_ROUND)) -
                PT_NORMAL_ROUND - 1023;
@@ -36,13 +38,14 @@ static inline double pt_normal_radius(double u)
                                         1. / 7,  1. / 5,  1. / 3};
     for (size_t i = 0; i < sizeof reciprocal / sizeof reciprocal[0]; i++)
         series = (series + reciprocal[i]) * z;
-    /* ln 2 in two parts, the first short enough for an exact product with k. */
+    /* ln 2 has two parts; the first is so short that its product with k is exact. */
     double log_u =
         k * 0x1.62e42feep-1 + (k * 0x1.a39ef35793c76p-33 + 2 * (s + s * series));
     return __builtin_sqrt(-2 * log_u);
 }
 
-/* (cos, sin)(2πu), u in (0,1): Taylor series of what is left of a multiple of π/2, at most π/4. */
+/* (cos, sin)(2πu), u in (0,1): Taylor series of the remainder modulo π/2, which is at
+ * most π/4 in size. */
 static inline void pt_normal_circle(double u, double *cosine, double *sine)
 {
     double shifted = 4 * u + PT_NORMAL_ROUND,
@@ -67,7 +70,7 @@ static inline void pt_normal_circle(double u, double *cosine, double *sine)
     *sine = pt_from_bits_f64(pt_bits_of_f64(swap ? c : s) ^ sin_sign);
 }
 
-/* Both numbers of `count` pairs from `pair` on. */
+/* Computes both numbers of `count` pairs, beginning with pair `pair`. */
 static inline void pt_normal_block(uint64_t seed, uint64_t id, uint64_t pair, int count,
                                    double out[2 * PT_NORMAL_PAIRS])
 {
@@ -91,7 +94,8 @@ static inline void pt_normal_block(uint64_t seed, uint64_t id, uint64_t pair, in
     }
 }
 
-/* Elements [first, first + count) of the tensor `id`: same bits however a range is cut. */
+/* Computes elements [first, first + count) of tensor `id`. The bits do not depend on
+ * how a range is divided among calls. */
 static inline void pt_normals(uint64_t seed, uint64_t id, int64_t first, int64_t count,
                               double *out)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.h — random numbers without state (layer: base).
+/* rng.h — stateless random numbers (layer: base; inline, for kernels).
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3",
- * SC 2011): a number is a function of what it is for, so it does not depend on who draws it,
- * when, or in what order. Streams: initialisation (seed, tensor id, global element), dropout
- * (seed, step, sample, layer, site, coordinate), shuffling and sampling. Inline, for kernels. */
+ * The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
+ * As Easy as 1, 2, 3", SC 2011). A number is a function of its purpose only, so it does
+ * not depend on which rank computes it, when, or in what order. Streams: initialisation
+ * (seed, tensor id, global element), dropout (seed, step, sample, layer, site,
+ * coordinate), shuffling, and sampling. */
 #ifndef PENTA_RNG_H
 #define PENTA_RNG_H
 
@@ -25,7 +26,7 @@ static inline void pt_philox4x32(const uint32_t key[2], const uint32_t counter[4
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* 64-bit finaliser of full avalanche (Stafford's mix 13, as in SplitMix64). */
+/* 64-bit finaliser with full avalanche (Stafford's mix 13, as in SplitMix64). */
 static inline uint64_t pt_mix64(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -40,11 +41,12 @@ static inline double pt_uniform(uint32_t high, uint32_t low)
     return ((double)bits + 0.5) * 0x1p-52;
 }
 
-/* Stable id of a named thing: XXH64 of the text, seed 0. */
+/* Stable id of a name: XXH64 of the text, seed 0. */
 uint64_t pt_name_id(const char *name);
 
-/* Bijection of [0, n) for `round` (epoch) of `seed`: a Feistel network over Philox with cycle
- * walking, so sample i of a shuffled epoch costs O(1) and no memory. n >= 1. */
+/* Returns element `index` of a permutation of [0, n), which depends on `seed` and
+ * `round` (the epoch). A Feistel network over Philox with cycle walking: sample i of a
+ * shuffled epoch costs O(1) time and no memory. n >= 1. */
 int64_t pt_permute(uint64_t seed, uint64_t round, int64_t index, int64_t n);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* where.h — what this rank is doing now (layer: base).
  *
- * One struct per run, written by the step, the model's passes and the loop, read by log lines,
- * errors, status.json and injected failures. Plain data; -1 where a field does not apply. */
+ * There is one struct per run. The step, the passes of the model and the training loop
+ * write it; log lines, errors, status.json and injected failures read it. Plain data; a
+ * field that does not apply is -1. */
 #ifndef PENTA_WHERE_H
 #define PENTA_WHERE_H
 
