@@ -3,7 +3,7 @@
 #include "penta/base/alloc.h"
 
 typedef struct moments {
-    pt_tensor_t master; /* data NULL: the compute weights are the masters */
+    pt_tensor_t master; /* data NULL: the weights are their own master weights */
     pt_tensor_t exp_avg, exp_avg_sq;
 } moments_t;
 
@@ -174,7 +174,8 @@ pt_status_t pt_optim_update(pt_optim_t *optim, int64_t t, double lr, double grad
                            .t = t};
     int p = 0;
     for (int b = 0; b < optim->buckets; b++) {
-        /* Parameters ascend by bucket; those of other stages (bucket -1) are before and behind. */
+        /* Parameters are in ascending order of bucket; those of other stages (bucket
+         * -1) are at the beginning and the end. */
         for (; p < optim->table->count && pt_units_bucket_of(optim->units, p) <= b; p++)
             if (pt_units_bucket_of(optim->units, p) == b)
                 PT_TRY(optim_update_param(optim, p, adamw, stream));

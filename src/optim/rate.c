@@ -8,7 +8,7 @@ static double rate_clamp(double x)
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-/* How far the decay has come, 0 … 1, `begin` … `end` in updates. */
+/* Progress of the decay from update `begin` (0) to update `end` (1). */
 static double rate_progress(int64_t t, int64_t begin, int64_t end)
 {
     return end > begin ? rate_clamp((double)(t - begin) / (double)(end - begin))
