@@ -197,16 +197,14 @@ static void gathered(pt_program_t *p)
     int all = pt_program_rows(p, "all", hidden), wide = pt_program_rows(p, "wide", 8);
     int active = pt_program_rows(p, "active", 8),
         branch = pt_program_rows(p, "branch", hidden);
-    pt_node_t node = pt_node_of(&gather);
 
-    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
-    node.operand[PT_X] = normed;
-    node.operand[PT_Y] = all;
-    pt_program_add(p, &node);
-    pt_add_linear(p, all, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
-    pt_add_activate(p, wide, active, PT_ROLE_COUNT);
-    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_COUNT);
-    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_COUNT,
+    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_NONE);
+    pt_program_add(
+        p, &(pt_node_t){.kind = &gather, .operand = {[PT_X] = normed, [PT_Y] = all}});
+    pt_add_linear(p, all, wide, PT_ROLE_FFN_IN, PT_ROLE_NONE);
+    pt_add_activate(p, wide, active, PT_ROLE_NONE);
+    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_NONE);
+    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_NONE,
                     PT_DROPOUT_FFN_OUT);
 }
 
@@ -249,13 +247,13 @@ static void norm_of_part(pt_program_t *p)
     int part = pt_program_rows(p, "out", p->context.arch->hidden);
 
     pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 1});
-    pt_add_linear(p, PT_TENSOR_X, part, PT_ROLE_ATTENTION_OUT, PT_ROLE_COUNT);
-    pt_add_norm(p, part, PT_TENSOR_Y, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
+    pt_add_linear(p, PT_TENSOR_X, part, PT_ROLE_ATTENTION_OUT, PT_ROLE_NONE);
+    pt_add_norm(p, part, PT_TENSOR_Y, PT_ROLE_FFN_NORM, PT_ROLE_NONE);
 }
 
 static void linear_of_all(pt_program_t *p)
 {
-    pt_add_linear(p, PT_TENSOR_X, PT_TENSOR_Y, PT_ROLE_ATTENTION_OUT, PT_ROLE_COUNT);
+    pt_add_linear(p, PT_TENSOR_X, PT_TENSOR_Y, PT_ROLE_ATTENTION_OUT, PT_ROLE_NONE);
 }
 
 static void unwritten(pt_program_t *p)
@@ -263,9 +261,9 @@ static void unwritten(pt_program_t *p)
     int wide = pt_program_rows(p, "wide", 8), active = pt_program_rows(p, "active", 8);
     int branch = pt_program_rows(p, "branch", p->context.arch->hidden);
 
-    pt_add_activate(p, wide, active, PT_ROLE_COUNT);
-    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_COUNT);
-    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_COUNT,
+    pt_add_activate(p, wide, active, PT_ROLE_NONE);
+    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_NONE);
+    pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_NONE,
                     PT_DROPOUT_FFN_OUT);
 }
 
@@ -274,11 +272,10 @@ static void two_linears(pt_program_t *p)
     int a = pt_program_rows(p, "a", 8), b = pt_program_rows(p, "b", 8);
     int both = pt_program_rows(p, "both", 8);
 
-    pt_add_linear(p, PT_TENSOR_X, a, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
-    pt_add_linear(p, PT_TENSOR_X, b, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
-    pt_add_residual(p, a, b, both, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
-    pt_add_residual(p, PT_TENSOR_X, both, PT_TENSOR_Y, PT_ROLE_COUNT,
-                    PT_DROPOUT_FFN_OUT);
+    pt_add_linear(p, PT_TENSOR_X, a, PT_ROLE_FFN_IN, PT_ROLE_NONE);
+    pt_add_linear(p, PT_TENSOR_X, b, PT_ROLE_FFN_IN, PT_ROLE_NONE);
+    pt_add_residual(p, a, b, both, PT_ROLE_NONE, PT_DROPOUT_FFN_OUT);
+    pt_add_residual(p, PT_TENSOR_X, both, PT_TENSOR_Y, PT_ROLE_NONE, PT_DROPOUT_FFN_OUT);
 }
 
 /* Two branches from one x, each added at its own place: the second's gradient would
@@ -289,10 +286,10 @@ static void parallel_branches(pt_program_t *p)
     int a = pt_program_rows(p, "a", hidden), b = pt_program_rows(p, "b", hidden);
     int sum = pt_program_rows(p, "sum", hidden);
 
-    pt_add_norm(p, PT_TENSOR_X, a, PT_ROLE_ATTENTION_NORM, PT_ROLE_COUNT);
-    pt_add_residual(p, PT_TENSOR_X, a, sum, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
-    pt_add_norm(p, PT_TENSOR_X, b, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
-    pt_add_residual(p, sum, b, PT_TENSOR_Y, PT_ROLE_COUNT, PT_DROPOUT_FFN_OUT);
+    pt_add_norm(p, PT_TENSOR_X, a, PT_ROLE_ATTENTION_NORM, PT_ROLE_NONE);
+    pt_add_residual(p, PT_TENSOR_X, a, sum, PT_ROLE_NONE, PT_DROPOUT_FFN_OUT);
+    pt_add_norm(p, PT_TENSOR_X, b, PT_ROLE_FFN_NORM, PT_ROLE_NONE);
+    pt_add_residual(p, sum, b, PT_TENSOR_Y, PT_ROLE_NONE, PT_DROPOUT_FFN_OUT);
 }
 
 static void gather_forgotten(pt_program_t *p)
@@ -300,7 +297,7 @@ static void gather_forgotten(pt_program_t *p)
     int wide = pt_program_rows(p, "wide", pt_program_size(p, PT_ROLE_FFN_IN, 0));
 
     pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
-    pt_add_linear(p, PT_TENSOR_X, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
+    pt_add_linear(p, PT_TENSOR_X, wide, PT_ROLE_FFN_IN, PT_ROLE_NONE);
 }
 
 static void bias_of_part(pt_program_t *p)
@@ -315,7 +312,7 @@ static void share_of_rows(pt_program_t *p)
     int normed = pt_program_rows(p, "normed", p->context.arch->hidden);
 
     pt_program_set_placement(p, PT_TENSOR_X, PT_AXIS_TENSOR, (pt_dist_t){PT_SHARDED, 0});
-    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_COUNT);
+    pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_NONE);
 }
 
 static void too_many(pt_program_t *p)

@@ -152,7 +152,7 @@ pt_status_t pt_bias_weight(const pt_call_t *call, pt_tensor_t dy, pt_role_t bias
  * adds them to the gradients. */
 typedef struct pt_norm_args {
     pt_norm_t kind;
-    pt_role_t weight, bias; /* bias PT_ROLE_COUNT: none */
+    pt_role_t weight, bias; /* bias may be PT_ROLE_NONE */
     pt_tensor_t x, y, mean, rstd;
     pt_tensor_t dy, dx, dweight, dbias;
     bool accumulate; /* dx */

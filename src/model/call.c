@@ -32,21 +32,16 @@ pt_tensor_t pt_call_operand(const pt_call_t *call, const pt_node_t *node,
     return pt_call_tensor(call, node->operand[operand]);
 }
 
-static int call_param_of(const pt_call_t *call, pt_role_t role)
-{
-    return role == PT_ROLE_COUNT ? -1 : call->block->param[role];
-}
-
 pt_tensor_t pt_call_weight(const pt_call_t *call, pt_role_t role)
 {
-    int param = call_param_of(call, role);
+    int param = call->block->param[role];
 
     return param < 0 ? (pt_tensor_t){0} : pt_units_weight(call->model->units, param);
 }
 
 pt_tensor_t pt_call_grad(const pt_call_t *call, pt_role_t role)
 {
-    int param = call_param_of(call, role);
+    int param = call->block->param[role];
 
     return param < 0 ? (pt_tensor_t){0} : pt_units_grad(call->model->units, param);
 }

@@ -213,7 +213,7 @@ static void order_mark_uses(pt_program_t *program)
             for (int o = 0; o < PT_OPERANDS; o++) {
                 int t = step->node->operand[o];
                 /* A view uses the memory of its host; a shared tensor and its host are live one after the other. */
-                if (t != PT_ABSENT && program->tensor[t].heads > 0)
+                if (program->tensor[t].heads > 0)
                     t = program->tensor[t].host;
                 if (order_uses(step->node, pass->reads, o))
                     program->tensor[t].read |= 1u << as;

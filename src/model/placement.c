@@ -23,7 +23,7 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
                                     pt_operand_t operand, pt_axis_t axis, int dim)
 {
     int index = node->operand[operand];
-    const pt_block_tensor_t *tensor = &program->tensor[index < 0 ? 0 : index];
+    const pt_block_tensor_t *tensor = &program->tensor[index];
     pt_dist_t dist = tensor->shape.dist[axis];
 
     if (index == PT_ABSENT)
@@ -88,9 +88,9 @@ static pt_status_t placement_gradient_alike(pt_program_t *program,
 /* A view is placed as its host is; its heads are the columns of the host (dimension 1 of both). */
 static void placement_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
 {
-    const pt_block_tensor_t *tensor = &program->tensor[operand < 0 ? 0 : operand];
+    const pt_block_tensor_t *tensor = &program->tensor[operand];
 
-    if (operand != PT_ABSENT && tensor->heads > 0)
+    if (tensor->heads > 0)
         pt_program_set_placement(program, operand, axis,
                                  pt_program_placement(program, tensor->host, axis));
 }
@@ -133,7 +133,7 @@ static pt_status_t placement_forward(pt_program_t *program, const pt_node_t *nod
         placement_follow_host(program, node->operand[PT_X + i], axis);
     PT_TRY((node->kind->placement ? node->kind->placement
                                   : placement_alike)(program, node, axis));
-    if (y != PT_ABSENT && program->tensor[y].heads > 0)
+    if (program->tensor[y].heads > 0)
         pt_program_set_placement(program, program->tensor[y].host, axis,
                                  pt_program_placement(program, y, axis));
     return placement_check_parameters(program, node, axis);
@@ -148,7 +148,7 @@ static pt_status_t placement_backward(pt_program_t *program, const pt_node_t *no
                 : placement_gradient_alike)(program, node, axis));
     for (int i = 0; i < PT_NODE_INPUTS; i++) {
         int dx = node->operand[PT_DX + i];
-        if (dx != PT_ABSENT && program->tensor[dx].heads > 0)
+        if (program->tensor[dx].heads > 0)
             pt_program_set_placement(program, program->tensor[dx].host, axis,
                                      pt_program_placement(program, dx, axis));
     }

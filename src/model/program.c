@@ -16,11 +16,8 @@ static int program_add_tensor(pt_program_t *program, const char *name,
                                       program->name, PT_PROGRAM_TENSORS));
         return PT_TENSOR_X;
     }
-    program->tensor[program->tensors] = (pt_block_tensor_t){.name = name,
-                                                            .shape = shape,
-                                                            .by_rows = by_rows,
-                                                            .host = PT_ABSENT,
-                                                            .gradient = PT_ABSENT};
+    program->tensor[program->tensors] =
+        (pt_block_tensor_t){.name = name, .shape = shape, .by_rows = by_rows};
     return program->tensors++;
 }
 
@@ -88,7 +85,8 @@ void pt_program_use(pt_program_t *program, int tensor, pt_pass_t written, pt_pas
 void pt_program_begin(const char *name, const pt_program_context_t *context, int layer,
                       pt_program_t *out)
 {
-    *out = (pt_program_t){.name = name, .context = *context, .layer = layer};
+    *out = (pt_program_t){
+        .name = name, .context = *context, .layer = layer, .tensors = PT_TENSOR_X};
     pt_program_rows(out, "x", context->arch->hidden);
     pt_program_rows(out, "y", context->arch->hidden);
     pt_program_rows(out, "y", context->arch->hidden);
@@ -97,17 +95,6 @@ void pt_program_begin(const char *name, const pt_program_context_t *context, int
         PT_TENSOR_STREAM_GRADIENT;
     for (int axis = 0; axis < PT_AXIS_COUNT; axis++)
         out->tensor[PT_TENSOR_X].shape.dist[axis] = context->x[axis];
-}
-
-pt_node_t pt_node_of(const pt_node_kind_t *kind)
-{
-    pt_node_t node = {.kind = kind};
-
-    for (int o = 0; o < PT_OPERANDS; o++)
-        node.operand[o] = PT_ABSENT;
-    for (int r = 0; r < PT_NODE_ROLES; r++)
-        node.role[r] = PT_ROLE_COUNT;
-    return node;
 }
 
 void pt_program_add(pt_program_t *program, const pt_node_t *node)
@@ -126,8 +113,6 @@ void pt_program_add(pt_program_t *program, const pt_node_t *node)
 
 static int program_param(const pt_program_t *program, pt_role_t role)
 {
-    if (role == PT_ROLE_COUNT)
-        return -1;
     return pt_param_find(program->context.table, role, program->layer);
 }
 

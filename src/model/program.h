@@ -98,24 +98,24 @@ typedef struct pt_node_kind {
 
 struct pt_node {
     const pt_node_kind_t *kind;
-    int operand[PT_OPERANDS]; /* tensors of the block, or PT_ABSENT */
-    pt_role_t
-        role[PT_NODE_ROLES]; /* parameters, in the order of the kind; PT_ROLE_COUNT: none */
-    pt_norm_t norm;          /* of norms */
-    pt_dropout_site_t dropout; /* of embedding and residual */
+    int operand[PT_OPERANDS];      /* tensors of the block */
+    pt_role_t role[PT_NODE_ROLES]; /* parameters, in the order of the kind */
+    pt_norm_t norm;                /* of norms */
+    pt_dropout_site_t dropout;     /* of embedding and residual */
     /* Derived: */
     bool accumulate; /* dx already holds the contribution of another reader of x */
     bool weighted;   /* it has parameters, so its weight pass has work */
     bool replayed;   /* forward is recomputed before the weight passes that read y */
 };
 
-/* x and y of a block are the residual stream; the backward pass turns dy into dx in one buffer. */
+/* Tensor 0 is none, so what a table leaves out is absent. x and y of a block are the residual stream; the backward
+ * pass turns dy into dx in one buffer. */
 enum {
+    PT_ABSENT,
     PT_TENSOR_X,
     PT_TENSOR_Y,
     PT_TENSOR_STREAM_GRADIENT,
-    PT_TENSORS_COMMON,
-    PT_ABSENT = -1
+    PT_TENSORS_COMMON
 };
 
 typedef struct pt_block_tensor {
@@ -199,8 +199,6 @@ void pt_program_share(pt_program_t *program, int tensor, int host);
 /* Declares a use beyond the operands (by the head): written in one pass, last read in another. */
 void pt_program_use(pt_program_t *program, int tensor, pt_pass_t written,
                     pt_pass_t read);
-/* Returns a node without operands and roles, to be filled in and added. */
-pt_node_t pt_node_of(const pt_node_kind_t *kind);
 void pt_program_add(pt_program_t *program, const pt_node_t *node);
 /* Whether the model has the parameter, and the length of this rank's shard of it along `dim`: 0 is the output width
  * of a linear layer, 1 its input width. */

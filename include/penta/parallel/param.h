@@ -12,6 +12,7 @@
 #include "penta/parallel/shard.h"
 
 typedef enum pt_role {
+    PT_ROLE_NONE,
     PT_ROLE_TOKEN_EMBEDDING,
     PT_ROLE_POSITION_EMBEDDING,
     PT_ROLE_ATTENTION_NORM,

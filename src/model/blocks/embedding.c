@@ -89,12 +89,11 @@ static const pt_node_kind_t embedding_node = {
 
 void pt_describe_embedding(pt_program_t *p)
 {
-    pt_node_t node = pt_node_of(&embedding_node);
+    int gradient = pt_program_rows(p, "gradient of y", p->context.arch->hidden);
 
-    node.role[0] = PT_ROLE_TOKEN_EMBEDDING;
-    node.role[1] = PT_ROLE_POSITION_EMBEDDING;
-    node.dropout = PT_DROPOUT_EMBEDDING;
-    node.operand[PT_Y] = PT_TENSOR_Y;
-    node.operand[PT_AUX] = pt_program_rows(p, "gradient of y", p->context.arch->hidden);
-    pt_program_add(p, &node);
+    pt_program_add(
+        p, &(pt_node_t){.kind = &embedding_node,
+                        .operand = {[PT_Y] = PT_TENSOR_Y, [PT_AUX] = gradient},
+                        .role = {PT_ROLE_TOKEN_EMBEDDING, PT_ROLE_POSITION_EMBEDDING},
+                        .dropout = PT_DROPOUT_EMBEDDING});
 }

@@ -209,7 +209,6 @@ void pt_describe_head(pt_program_t *p)
     pt_dtype_t grad = pt_units_grad_dtype(p->context.units);
     int64_t logits = head_block_rows(arch, p->context.rows) * arch->vocab;
     bool centred = arch->norm == PT_NORM_LAYER, training = p->context.training;
-    pt_node_t node = pt_node_of(&head_node);
 
     pt_program_stats(p, "mean", 0);
     pt_program_stats(p, "1/deviation", 0);
@@ -231,6 +230,6 @@ void pt_describe_head(pt_program_t *p)
             pt_program_use(p, t, PT_PASS_FORWARD,
                            t == DX ? PT_PASS_INPUT : PT_PASS_FORWARD);
     }
-    node.operand[PT_X] = PT_TENSOR_X;
-    pt_program_add(p, &node);
+    pt_program_add(p,
+                   &(pt_node_t){.kind = &head_node, .operand = {[PT_X] = PT_TENSOR_X}});
 }

@@ -29,7 +29,7 @@ void pt_describe_attention(pt_program_t *p)
     pt_add_rotary(p, q);
     pt_add_rotary(p, k);
     pt_add_attend(p, q, k, v, pt_program_view(p, "o by heads", o, 0, h, h / width));
-    pt_add_linear(p, o, branch, PT_ROLE_ATTENTION_OUT, PT_ROLE_COUNT);
+    pt_add_linear(p, o, branch, PT_ROLE_ATTENTION_OUT, PT_ROLE_NONE);
     pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_ATTENTION_OUT_BIAS,
                     PT_DROPOUT_ATTENTION_OUT);
 }
@@ -44,9 +44,9 @@ void pt_describe_ffn(pt_program_t *p)
     int branch = pt_program_rows(p, "branch", hidden);
 
     pt_add_norm(p, PT_TENSOR_X, normed, PT_ROLE_FFN_NORM, PT_ROLE_FFN_NORM_BIAS);
-    pt_add_linear(p, normed, wide, PT_ROLE_FFN_IN, PT_ROLE_COUNT);
+    pt_add_linear(p, normed, wide, PT_ROLE_FFN_IN, PT_ROLE_NONE);
     pt_add_activate(p, wide, active, PT_ROLE_FFN_IN_BIAS);
-    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_COUNT);
+    pt_add_linear(p, active, branch, PT_ROLE_FFN_OUT, PT_ROLE_NONE);
     pt_add_residual(p, PT_TENSOR_X, branch, PT_TENSOR_Y, PT_ROLE_FFN_OUT_BIAS,
                     PT_DROPOUT_FFN_OUT);
 }

@@ -42,12 +42,9 @@ static const pt_node_kind_t activate_node = {
 
 void pt_add_activate(pt_program_t *program, int x, int y, pt_role_t bias)
 {
-    pt_node_t node = pt_node_of(&activate_node);
-
-    node.operand[PT_X] = x;
-    node.operand[PT_Y] = y;
-    node.role[0] = bias;
-    pt_program_add(program, &node);
+    pt_program_add(program, &(pt_node_t){.kind = &activate_node,
+                                         .operand = {[PT_X] = x, [PT_Y] = y},
+                                         .role = {bias}});
 }
 
 /* ---- residual ---- */
@@ -84,13 +81,10 @@ static const pt_node_kind_t residual_node = {
 void pt_add_residual(pt_program_t *program, int past, int branch, int y, pt_role_t bias,
                      pt_dropout_site_t site)
 {
-    pt_node_t node = pt_node_of(&residual_node);
-
-    node.operand[PT_X] = branch;
-    node.operand[PT_X2] = past;
-    node.operand[PT_Y] = y;
-    node.role[0] = bias;
-    node.dropout = site;
     pt_program_share(program, branch, y);
-    pt_program_add(program, &node);
+    pt_program_add(
+        program, &(pt_node_t){.kind = &residual_node,
+                              .operand = {[PT_X] = branch, [PT_X2] = past, [PT_Y] = y},
+                              .role = {bias},
+                              .dropout = site});
 }

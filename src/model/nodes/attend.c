@@ -36,11 +36,9 @@ static const pt_node_kind_t rotary_node = {
 
 void pt_add_rotary(pt_program_t *program, int x)
 {
-    pt_node_t node = pt_node_of(&rotary_node);
-
-    node.operand[PT_X] = node.operand[PT_Y] = x;
     if (pt_rotary_columns(program->context.arch) > 0)
-        pt_program_add(program, &node);
+        pt_program_add(program, &(pt_node_t){.kind = &rotary_node,
+                                             .operand = {[PT_X] = x, [PT_Y] = x}});
 }
 
 /* ---- attention ---- */
@@ -123,13 +121,14 @@ static const pt_node_kind_t attend_node = {
 
 void pt_add_attend(pt_program_t *program, int q, int k, int v, int y)
 {
-    pt_node_t node = pt_node_of(&attend_node);
+    int64_t heads = program->tensor[q].shape.shape[1];
 
-    node.operand[PT_X] = q;
-    node.operand[PT_X2] = k;
-    node.operand[PT_X3] = v;
-    node.operand[PT_Y] = y;
-    node.operand[PT_AUX] =
-        pt_program_stats(program, "log-sum-exp", program->tensor[q].shape.shape[1]);
-    pt_program_add(program, &node);
+    pt_program_add(program,
+                   &(pt_node_t){.kind = &attend_node,
+                                .operand = {[PT_X] = q,
+                                            [PT_X2] = k,
+                                            [PT_X3] = v,
+                                            [PT_Y] = y,
+                                            [PT_AUX] = pt_program_stats(
+                                                program, "log-sum-exp", heads)}});
 }

@@ -158,11 +158,7 @@ static const pt_node_kind_t linear_node = {
 
 void pt_add_linear(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_t bias)
 {
-    pt_node_t node = pt_node_of(&linear_node);
-
-    node.operand[PT_X] = x;
-    node.operand[PT_Y] = y;
-    node.role[0] = weight;
-    node.role[1] = bias;
-    pt_program_add(program, &node);
+    pt_program_add(program, &(pt_node_t){.kind = &linear_node,
+                                         .operand = {[PT_X] = x, [PT_Y] = y},
+                                         .role = {weight, bias}});
 }

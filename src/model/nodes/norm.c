@@ -139,13 +139,11 @@ void pt_add_norm(pt_program_t *program, int x, int y, pt_role_t weight, pt_role_
     const pt_program_context_t *context = &program->context;
     pt_dtype_t grad = pt_units_grad_dtype(context->units);
     int64_t cols = program->tensor[x].shape.shape[1];
-    pt_node_t node = pt_node_of(&norm_node);
+    pt_node_t node = {.kind = &norm_node,
+                      .norm = context->arch->norm,
+                      .role = {weight, bias},
+                      .operand = {[PT_X] = x, [PT_Y] = y}};
 
-    node.norm = context->arch->norm;
-    node.role[0] = weight;
-    node.role[1] = bias;
-    node.operand[PT_X] = x;
-    node.operand[PT_Y] = y;
     node.operand[PT_AUX] = pt_program_stats(program, "1/deviation", 0);
     node.operand[PT_AUX3] = pt_program_vector(program, "part of dweight", grad, cols);
     if (node.norm == PT_NORM_LAYER) {
@@ -159,12 +157,11 @@ void pt_add_head_norm(pt_program_t *program, int x, int y, pt_role_t weight)
 {
     pt_dtype_t grad = pt_units_grad_dtype(program->context.units);
     const pt_tensor_t *shape = &program->tensor[x].shape;
-    pt_node_t node = pt_node_of(&head_norm_node);
+    pt_node_t node = {.kind = &head_norm_node,
+                      .norm = PT_NORM_RMS,
+                      .role = {weight},
+                      .operand = {[PT_X] = x, [PT_Y] = y}};
 
-    node.norm = PT_NORM_RMS;
-    node.role[0] = weight;
-    node.operand[PT_X] = x;
-    node.operand[PT_Y] = y;
     node.operand[PT_AUX] =
         pt_program_stats(program, "1/deviation of heads", shape->shape[1]);
     node.operand[PT_AUX3] =
