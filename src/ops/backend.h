@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backend.h — what a device has to bring (private to src/ops).
+/* backend.h — what a device provides (private to src/ops).
  *
- * A backend is one function that fills a zeroed pt_device_t: ops, kernels, isa, threads, dry,
- * state. It stands in the list of device.c, which checks that the kernel table is
- * complete and owns the struct; state is released by ops->close. ops->alloc returns MEMORY
- * without raising: the caller knows what the memory was for and says it. */
+ * A backend is one function that fills a zeroed pt_device_t: ops, kernels, isa,
+ * threads, dry, state. device.c lists it, checks that its kernel table is complete, and
+ * owns the struct. ops->close frees state. ops->alloc returns MEMORY without raising an
+ * error: the caller knows what the memory is for and raises it. */
 #ifndef PT_OPS_BACKEND_H
 #define PT_OPS_BACKEND_H
 
@@ -13,7 +13,7 @@
 typedef pt_status_t (*pt_backend_open_fn)(const pt_device_options_t *options,
                                           pt_device_t *device);
 
-/* First member of every pt_stream: what pt_device_set_workspace gave it. */
+/* The first member of every pt_stream; set by pt_device_set_workspace. */
 typedef struct pt_workspace {
     char *memory;
     int64_t bytes;
@@ -24,8 +24,9 @@ pt_status_t pt_device_open_shadow(const pt_device_options_t *options,
                                   pt_device_t *device);
 pt_status_t pt_device_open_dry(const pt_device_options_t *options, pt_device_t *device);
 
-/* One check per op: shapes, types, memory kinds, operands that must be there. `dtypes`: mask of
- * 1 << pt_dtype_t from ops.def. Fails: INTERNAL naming op and operand. */
+/* The check of each op: shapes, types, memory kinds and required operands.
+ *   dtypes_  [in] types that T may have: mask of 1 << pt_dtype_t from ops.def
+ * Fails: INTERNAL, naming op and operand. */
 #define PT_OP(name, dtypes, flops, bytes, workspace)                                   \
     pt_status_t pt_check_##name(const pt_op_##name##_t *a, unsigned dtypes_);
 #include "penta/ops/ops.def"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the checks of all ops share. */
+/* Functions that the checks of all ops share. */
 #include "src/ops/check.h"
 
 pt_status_t op_check_fail(const pt_checker_t *in, const char *operand,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h — words in which the checks of ops are written (private to src/ops).
+/* check.h — macros in which the checks of ops are written (private to src/ops).
  *
- * A check has one operand struct `a` and reads like the line of the contract in include/penta/ops/ops.h: which
- * operand has which type and shape. Each word returns from the check where it does not hold: INTERNAL naming op
- * and operand. */
+ * A check has one operand struct `a` and reads like the contract in
+ * include/penta/ops/ops.h: which operand has which type and shape. Each macro
+ * returns from the check with INTERNAL, naming op and operand, if its condition does
+ * not hold. */
 #ifndef PT_OPS_CHECK_H
 #define PT_OPS_CHECK_H
 
@@ -11,24 +12,24 @@
 
 enum { ANY = -1 };
 
-/* What all operands of a call are checked with. */
+/* Passed to the check of every operand of a call. */
 typedef struct pt_checker {
     const char *op;
-    unsigned dtypes; /* allowed for T */
+    unsigned dtypes; /* types that T may have */
 } pt_checker_t;
 
 pt_status_t op_check_fail(const pt_checker_t *in, const char *operand,
                           const pt_tensor_t *x, const char *problem);
-/* Type, memory, rank and shape (ANY: free). */
+/* Checks type, memory, number of dimensions and shape. ANY accepts every size. */
 pt_status_t op_check_operand(const pt_checker_t *in, const char *operand,
                              const pt_tensor_t *x, pt_dtype_t dtype, int ndim,
                              const int64_t *shape);
 pt_status_t op_check_dense(const pt_checker_t *in, const char *operand,
                            const pt_tensor_t *x);
-/* The operand whose type is the T of the call. */
+/* Checks the operand whose type is T. */
 pt_status_t op_check_float(const pt_checker_t *in, const char *operand,
                            const pt_tensor_t *x);
-/* An operand that may be T or A: which of them it is. */
+/* Checks that the type of an operand is `t` (T) or its accumulator (A). */
 pt_status_t op_check_either(const pt_checker_t *in, const char *operand,
                             const pt_tensor_t *x, pt_dtype_t t);
 pt_status_t op_check_holds(const pt_checker_t *in, bool holds, const char *condition);
@@ -45,14 +46,14 @@ pt_status_t op_check_dropout(const char *op, const pt_dropout_t *a, int64_t rows
 #define DENSE(x, dtype, ...)                                                           \
     SHAPE(x, dtype, __VA_ARGS__);                                                      \
     PT_TRY(op_check_dense(&in_, #x, &a->x))
-/* The shapes of an operand of type T or A, the type given being T. */
+/* Checks the shape of an operand of type T or A; dtype_ is T. */
 #define SHAPE_OF_SUM(x, dtype_, ...)                                                   \
     PT_TRY(op_check_either(&in_, #x, &a->x, dtype_));                                  \
     SHAPE(x, a->x.dtype, __VA_ARGS__)
 #define DENSE_OF_SUM(x, dtype_, ...)                                                   \
     PT_TRY(op_check_either(&in_, #x, &a->x, dtype_));                                  \
     DENSE(x, a->x.dtype, __VA_ARGS__)
-/* Same shape and type as a checked operand. */
+/* Checks that x has the shape and type of an operand that was checked before. */
 #define LIKE(x, other)                                                                 \
     PT_TRY(op_check_operand(&in_, #x, &a->x, a->other.dtype, a->other.ndim,            \
                             a->other.shape))

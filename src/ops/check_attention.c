@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: attention, and what turns its queries and keys. */
+/* Checks of attention and of the rotary position embedding. */
 #include "src/ops/check.h"
 
 CHECKS(rotary)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: ops that go element by element. */
+/* Checks of elementwise ops. */
 #include "src/ops/check.h"
 
 CHECKS(fill)
@@ -33,7 +33,7 @@ CHECKS(add)
     return PT_OK;
 }
 
-/* x[n,F·k] of an activation with output width F. */
+/* Width of x for an activation with `cols` columns of output. */
 #define WIDE(kind, cols) ((kind) == PT_ACTIVATION_SWIGLU ? 2 * (cols) : (cols))
 
 CHECKS(activation_fwd)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: embedding, linear layers, norms. */
+/* Checks of embedding, linear layers and norms. */
 #include "src/ops/check.h"
 
 CHECKS(embed_fwd)
@@ -56,7 +56,7 @@ CHECKS(bias_bwd)
     return PT_OK;
 }
 
-/* mean and rstd: dense, the shape of x without its last dimension. */
+/* mean and rstd are dense and have the shape of x without its last dimension. */
 static pt_status_t check_stats(const pt_checker_t *in, const char *name,
                                const pt_tensor_t *stats, const pt_tensor_t *x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: the loss and its gradient. */
+/* Checks of the loss and its gradient. */
 #include "src/ops/check.h"
 
 CHECKS(softmax_stats)

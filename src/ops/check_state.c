@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks: draws, sums, the optimizer and digests, of flat weights and gradients. */
+/* Checks of ops on flat weights and gradients: initial values, sums, the optimizer,
+ * digests. */
 #include "penta/base/sum.h"
 #include "src/ops/check.h"
 

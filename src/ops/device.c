@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device, and what is the same for all devices. */
+/* Opens a device and implements what is common to all devices. */
 #include "penta/base/alloc.h"
 #include "penta/base/text.h"
 #include "src/ops/backend.h"

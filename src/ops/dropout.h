@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout.h — which elements dropout keeps (private to the ops; all backends share it).
+/* dropout.h — which elements dropout keeps (private to the ops; shared by all
+ * backends).
  *
- * A row (one token of one sample) has a key, mixed from what the whole row shares; four
+ * Each row (a token of a sample) has a key, mixed from what the row shares. Four
  * neighbouring columns share one Philox block:
  *   key     = mix64(mix64(mix64(seed) ^ step) ^ sample), low and high word
  *   counter = (column / 4, place, head, layer << 8 | site)
- * and column c takes word c % 4. It is kept iff word >= threshold, the first integer >=
- * p·2^32. `head` is 0 outside attention; there the column is the place of the key. */
+ *
+ * Column c takes word c % 4 and is kept iff word >= threshold, the first integer >=
+ * p·2^32. `head` is 0 outside attention. In attention, the column is the place of the
+ * key. */
 #ifndef PT_OPS_DROPOUT_H
 #define PT_OPS_DROPOUT_H
 
@@ -19,7 +22,7 @@ static inline uint64_t pt_dropout_key(const pt_dropout_t *dropout, int64_t sampl
     return pt_mix64(key ^ (uint64_t)sample);
 }
 
-/* 0 <= p < 1, so that the result is at most 2^32 - 1 unless p is above 1 - 2^-32. */
+/* p is in [0, 1). The limit matters only for p above 1 - 2^-32. */
 static inline uint32_t pt_dropout_threshold(double p)
 {
     double scaled = p * 0x1p32;
@@ -33,7 +36,7 @@ static inline uint32_t pt_dropout_site_word(const pt_dropout_t *dropout)
     return (uint32_t)dropout->layer << 8 | (uint32_t)dropout->site;
 }
 
-/* The four words of columns 4·block … 4·block + 3. */
+/* Computes the four words of columns 4·block … 4·block + 3. */
 static inline void pt_dropout_draw(uint64_t key, uint32_t block, uint32_t place,
                                    uint32_t head, uint32_t site_word, uint32_t word[4])
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device of plans: addresses without memory behind them, so that a plan that reads or
- * writes a tensor dies at once, and memory larger than the machine can be laid out. Ops are
- * counted by ops.c and never reach the kernels. */
+/* The device for plans: addresses without memory. A plan that touches a tensor crashes
+ * at once, and a plan may exceed the memory of the machine. ops.c counts the ops, which
+ * never reach the kernels. */
 #include "src/ops/backend.h"
 #include <sys/mman.h>
 
-/* Nothing is queued, so one of each serves all. */
+/* Nothing is queued, so one stream and one event suffice. */
 struct pt_stream {
-    pt_workspace_t workspace; /* none: nothing runs */
+    pt_workspace_t workspace; /* unused: nothing runs */
 };
 struct pt_event {
     char unused;
@@ -37,7 +37,8 @@ static void dry_close(pt_device_t *device)
     (void)device;
 }
 
-/* Addresses of the upper half, which no process has: they count against no limit (ulimit -v). */
+/* Addresses in the upper half, which no process can map, so they do not count against a
+ * limit (ulimit -v). */
 static const uintptr_t no_memory = UINT64_C(0xFFFF800000000000);
 static const int64_t no_memory_bytes = INT64_C(1) << 46;
 
@@ -46,12 +47,13 @@ static size_t dry_mapped_bytes(int64_t bytes)
     return bytes > 0 ? (size_t)bytes : 1;
 }
 
-/* Host memory may be touched (headers of files pass through it) and costs what is touched. */
+/* Host memory is real, because headers of files are read into it. It costs only the
+ * pages that are touched. */
 static pt_status_t dry_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
                              void **out)
 {
     if (memory != PT_MEMORY_HOST) {
-        uintptr_t taken = (uintptr_t)device->state; /* none is given back */
+        uintptr_t taken = (uintptr_t)device->state; /* addresses are not reused */
         if (bytes > no_memory_bytes - (int64_t)taken)
             return PT_MEMORY;
         *out = (void *)(no_memory + taken);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h — blocks of a matrix product by conversion to fp32 (private to src/ops). */
+/* gemm.h — blocks of a matrix product that is converted to fp32 (private to
+ * src/ops). */
 #ifndef PT_OPS_GEMM_H
 #define PT_OPS_GEMM_H
 
-/* Rows, columns and depth of a block at most. The scratch has three: of a, b and c. */
+/* Largest number of rows, columns and depth of a block. The scratch has three blocks:
+ * a, b, c. */
 enum { PT_GEMM_BLOCK = 512 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much host memory is left, asked before it is touched: Linux grants more address space than it
- * has memory, and ends whoever fills it. */
+/* Finds out how much host memory is left before it is touched: Linux grants more
+ * address space than it has memory, and kills the process that uses too much. */
 #include "penta/base/alloc.h"
 #include "penta/ops/device.h"
 #include "penta/base/text.h"
@@ -12,11 +12,13 @@
 
 enum { PATH_SIZE = 4096, LINE_SIZE = 4352 };
 
-/* Left to MPI, HDF5, BLAS and the page tables: a part of the host, and bytes of a process. */
+/* Reserved for MPI, HDF5, BLAS and page tables: a part of the host, and bytes per
+ * process. */
 static const double kept_for_others = 0.05;
 enum { KEPT_BYTES = 64 << 20, MIB = 1 << 20 };
 
-/* First number behind `key` in a file of lines; the first of the file when `key` is "". */
+/* Reads the first number after `key` at the start of a line. The key "" finds the first
+ * number of the file. */
 static bool host_read_number(const char *path, const char *key, int64_t *out)
 {
     char line[LINE_SIZE];
@@ -44,14 +46,15 @@ static const group_files_t version2 = {"/sys/fs/cgroup", "memory.max", "memory.c
 static const group_files_t version1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
                                        "memory.usage_in_bytes", "total_inactive_file "};
 
-/* What one group may still take; cache that the kernel would drop counts as free. */
+/* Memory that one control group may still allocate. Cache that the kernel can drop
+ * counts as free. */
 static int64_t host_group_available(const group_files_t *files, const char *group)
 {
     char path[2 * PATH_SIZE];
     int64_t limit, usage, cache = 0;
 
     snprintf(path, sizeof path, "%s%s/%s", files->root, group, files->limit);
-    if (!host_read_number(path, "", &limit)) /* "max" is no number: no limit */
+    if (!host_read_number(path, "", &limit)) /* "max" is not a number: no limit */
         return INT64_MAX;
     snprintf(path, sizeof path, "%s%s/%s", files->root, group, files->usage);
     if (!host_read_number(path, "", &usage))
@@ -62,7 +65,8 @@ static int64_t host_group_available(const group_files_t *files, const char *grou
     return limit > usage ? limit - usage : 0;
 }
 
-/* The group and all above it; inside a container the root is all that can be seen. */
+/* The minimum over the group and all its parents. Inside a container only the root is
+ * visible. */
 static int64_t host_groups_available(const group_files_t *files, char *group)
 {
     int64_t fewest = INT64_MAX;
@@ -81,7 +85,7 @@ static int64_t host_groups_available(const group_files_t *files, char *group)
     }
 }
 
-/* Lines of /proc/self/cgroup: "0::/path" and "7:memory:/path". */
+/* /proc/self/cgroup has lines such as "0::/path" and "7:memory:/path". */
 static int64_t host_control_groups_available(void)
 {
     char line[LINE_SIZE];
@@ -111,7 +115,7 @@ static int64_t host_memory_least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Bytes a file of /proc tells in KiB; INT64_MAX where it does not. */
+/* Bytes from a file of /proc that states KiB; INT64_MAX if it lacks the key. */
 static int64_t host_read_kib(const char *path, const char *key)
 {
     int64_t kib;
@@ -120,7 +124,7 @@ static int64_t host_read_kib(const char *path, const char *key)
                                                                        : INT64_MAX;
 }
 
-/* Where the kernel promises no more than it has, maps fail at this. */
+/* Bytes that can still be mapped under strict overcommit; INT64_MAX without it. */
 static int64_t host_unpromised(void)
 {
     int64_t mode, promised;
@@ -139,18 +143,18 @@ int64_t pt_host_memory_available(void)
         host_memory_least(host_control_groups_available(), host_unpromised()));
 }
 
-/* ---- limits of the process --------------------------------------------------------------------- */
+/* ---- limits of the process ------------------------------------------------------- */
 
 typedef struct limit {
     int resource;
-    const char *flag, *used; /* of ulimit; line of /proc/self/status */
+    const char *flag, *used; /* flag of ulimit; line of /proc/self/status */
 } limit_t;
 
 static const limit_t limits[] = {{RLIMIT_AS, "-v", "VmSize:"},
                                  {RLIMIT_DATA, "-d", "VmData:"}};
 enum { LIMITS = sizeof limits / sizeof limits[0] };
 
-/* The limit that leaves the least; NULL: none is set. */
+/* The limit that leaves the least memory; NULL if no limit is set. */
 static const limit_t *host_tightest(int64_t *used, int64_t *left)
 {
     const limit_t *found = NULL;
@@ -172,7 +176,7 @@ static const limit_t *host_tightest(int64_t *used, int64_t *left)
     return found;
 }
 
-/* `wanted` rounded up, as ulimit counts. */
+/* Rounds `wanted` up to the units of ulimit. */
 static void host_memory_advise(const limit_t *limit, int64_t wanted, char *out,
                                size_t size)
 {
@@ -209,7 +213,7 @@ int64_t pt_thread_stack_bytes(void)
     return (int64_t)bytes;
 }
 
-/* Waits until whoever made it lets go. */
+/* Blocks until the creator unlocks the gate. */
 static void *host_memory_wait_for(void *gate)
 {
     pthread_mutex_lock(gate);
@@ -217,7 +221,8 @@ static void *host_memory_wait_for(void *gate)
     return NULL;
 }
 
-/* All at the same time; returns 0 or why one could not begin. */
+/* Starts all threads at the same time. Returns 0, or the error of the one that
+ * failed. */
 static int host_begin_threads(pthread_t *threads, int count)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps of every op: check, plan its scratch, count, run. */
+/* Calls an op: checks it, checks its workspace, counts it and runs its kernel. */
 #include "penta/base/clock.h"
 #include "src/ops/backend.h"
 #include "src/ops/attention.h"
 #include "src/ops/gemm.h"
 
-/* Names used by the cost expressions of ops.def. */
+/* Used by the cost expressions of ops.def. */
 #define SZ(t)    ((int64_t)pt_dtype_size((t).dtype))
 #define BYTES(t) (pt_tensor_count(&(t)) * SZ(t))
 
@@ -23,13 +23,13 @@ int64_t pt_attention_flops(const pt_attention_shape_t *shape, const pt_tensor_t 
                            const pt_tensor_t *v, bool forward)
 {
     int64_t sequences = shape->sequences > 0 ? shape->sequences : 1;
-    /* Twice the pairs of query and key, over all heads. */
+    /* Twice the number of pairs of query and key, over all heads. */
     int64_t pairs2 = q->shape[0] / sequences * v->shape[0] * q->shape[1];
     int64_t qk = q->shape[2], pv = v->shape[2];
     return forward ? pairs2 * (qk + pv) : pairs2 * (3 * qk + 2 * pv);
 }
 
-/* Keys of a sequence whose dk and dv are summed in scratch. */
+/* Keys of a sequence if dk and dv are summed in scratch; else 0. */
 static int64_t ops_narrow_keys(const pt_op_attention_bwd_t *a)
 {
     return a->dk.dtype != pt_dtype_accumulator(a->dk.dtype)
@@ -37,7 +37,7 @@ static int64_t ops_narrow_keys(const pt_op_attention_bwd_t *a)
                : 0;
 }
 
-/* Of the widest user, the CPU: one part for each thread. */
+/* The CPU needs the most of all backends: one part for each thread. */
 int64_t pt_attention_workspace(const pt_device_t *device, pt_dtype_t dtype,
                                int64_t keys, int64_t qk_width, int64_t v_width)
 {
@@ -53,7 +53,7 @@ int64_t pt_gemm_workspace(pt_dtype_t dtype)
     return blocks * PT_GEMM_BLOCK * PT_GEMM_BLOCK * (int64_t)sizeof(float);
 }
 
-/* Chains of rows: an int32 for each row of either. */
+/* The linked lists have an int32 for each row of the table and of dy. */
 int64_t pt_embed_bwd_workspace(pt_dtype_t table, int64_t table_rows, int64_t rows)
 {
     bool narrow = table != pt_dtype_accumulator(table);
@@ -81,7 +81,7 @@ static void ops_count(pt_op_count_t *count, int64_t flops, int64_t bytes)
     count->bytes += bytes;
 }
 
-/* What a dry op does beside being counted. */
+/* Runs instead of a kernel on a dry device: prepares products on the real device. */
 static pt_status_t ops_rehearse(const pt_device_t *device, pt_op_id_t op,
                                 const void *args)
 {

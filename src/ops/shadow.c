@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the shadow device, and its table of ops: each is put into the ring of its stream. */
+/* Opens and closes the shadow device. Its kernels submit each op to the ring of its
+ * stream. */
 #include "penta/base/alloc.h"
 #include "src/ops/shadow.h"
 

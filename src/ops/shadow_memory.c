@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of the shadow device: pages that only work that runs can touch. */
+/* Memory of the shadow device: only work that runs can access its pages. */
 #include "penta/base/alloc.h"
 #include "src/ops/shadow.h"
 

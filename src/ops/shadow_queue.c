@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queued work of the shadow device, and when it runs. */
+/* Queues of the shadow device, and when their items run. */
 #include "penta/base/rng.h"
 #include "src/ops/shadow.h"
 
@@ -39,14 +39,15 @@ void shadow_tell(pt_stream_t *stream, int64_t place)
         stream->told = place;
 }
 
-/* The oldest item, which must not have to wait. */
+/* Runs the oldest item of a stream. It must not need to wait. */
 static pt_status_t shadow_run_oldest(pt_stream_t *stream)
 {
     shadow_t *shadow = stream->shadow;
     shadow_item_t *item = &stream->ring[stream->done % RING_ITEMS];
 
     if (item->kind == ITEM_WAIT) {
-        /* Whoever learns of work behind the wait knows what was waited for. */
+        /* A host that knows of work after the wait also knows of the work waited
+         * for. */
         shadow_tell(item->args.wait.stream, item->args.wait.place);
     } else {
         PT_TRY(shadow_protect(shadow, true));
@@ -68,7 +69,7 @@ pt_status_t shadow_run_to(pt_stream_t *stream, int64_t place)
     return PT_OK;
 }
 
-/* Runs up to `limit` items as far as they need not wait. */
+/* Runs up to `limit` items; stops at one that has to wait. */
 static pt_status_t shadow_run_some(pt_stream_t *stream, int64_t limit)
 {
     for (int64_t i = 0; i < limit && stream->done < stream->queued; i++) {

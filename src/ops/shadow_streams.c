@@ -23,7 +23,7 @@ release:
     return status;
 }
 
-/* What is still queued is dropped: after an error its memory may be gone. */
+/* Drops queued items: after an error their memory may be gone. */
 void shadow_stream_destroy(pt_device_t *device, pt_stream_t *stream)
 {
     (void)device;
@@ -105,7 +105,7 @@ pt_status_t shadow_stream_sync(pt_device_t *device, pt_stream_t *stream)
     return PT_OK;
 }
 
-/* Does queued work still read of this host memory? */
+/* Whether queued work will read this host memory. */
 static bool shadow_is_read_later(const shadow_t *shadow, const char *host, int64_t bytes)
 {
     for (const pt_stream_t *s = shadow->streams; s; s = s->next)
@@ -121,7 +121,7 @@ static bool shadow_is_read_later(const shadow_t *shadow, const char *host, int64
     return false;
 }
 
-/* A host destination is poisoned now, so that reading it too early shows. */
+/* Poisons a destination on the host at once, so that reading it too early shows. */
 pt_status_t shadow_copy(pt_device_t *device, pt_stream_t *stream, void *to,
                         pt_memory_t to_memory, const void *from,
                         pt_memory_t from_memory, int64_t bytes)

@@ -88,8 +88,13 @@ typedef struct pt_device_options {
 pt_status_t pt_device_open(const pt_device_options_t *options, pt_device_t **out);
 void pt_device_close(pt_device_t *device);
 
+/* Allocates memory and counts it in live_bytes.
+ *   name  [in]  names the memory in messages
+ *   out   [out] undefined content; freed with pt_device_free; NULL on failure
+ * Local. Fails: MEMORY, naming size and limit. */
 pt_status_t pt_device_alloc(pt_device_t *device, pt_memory_t memory, const char *name,
                             int64_t bytes, void **out);
+/* Frees `bytes` bytes at `pointer`, as allocated; NULL is allowed. */
 void pt_device_free(pt_device_t *device, pt_memory_t memory, void *pointer,
                     int64_t bytes);
 /* Gives a stream the memory that its ops use as scratch.
@@ -105,6 +110,7 @@ void pt_device_set_workspace(pt_device_t *device, pt_stream_t *stream, void *mem
  * place pass. The pages are touched, so that page faults happen now. Fails: MEMORY,
  * naming class and size. */
 pt_status_t pt_device_place_arena(pt_device_t *device, pt_arena_t *arena);
+/* Frees the memory of a placed arena and initialises it for another plan. */
 void pt_device_free_arena(pt_device_t *device, pt_arena_t *arena);
 /* Returns a + b, or INT64_MAX on overflow. */
 static inline int64_t pt_bytes_add(int64_t a, int64_t b)
