@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary positions and activations. */
+/* Rotary position embedding and activations. */
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/activation_body.h"

@@ -23,7 +23,8 @@ static void FN(rotary)(struct pt_stream *stream, const pt_op_rotary_t *a)
     }
 }
 
-/* gelu(x) = x/2·(1 + tanh u) = x·s, s = 1/(1 + exp(-2u)), u = sqrt(2/π)·(x + 0.044715·x³). */
+/* gelu(x) = x/2·(1 + tanh u) = x·s with s = 1/(1 + exp(-2u)) and
+ *   u = sqrt(2/π)·(x + 0.044715·x³) */
 #ifndef PT_GELU_A
 #define PT_GELU_A 0.79788456080286535588
 #define PT_GELU_B 0.044715
@@ -39,7 +40,7 @@ static inline A FN(gelu_gate)(A x)
     return FN(sigmoid)(2 * (A)PT_GELU_A * (x + (A)PT_GELU_B * x * x * x));
 }
 
-/* One row: x becomes x + bias while it is in the nearest cache. */
+/* Computes one row. x becomes x + bias while it is in the L1 cache. */
 static void FN(activate_row)(T *x, const T *bias, T *restrict y, int64_t cols,
                              pt_activation_t kind)
 {

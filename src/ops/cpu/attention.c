@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by blocks of queries and keys. */
+/* Attention in blocks of queries and keys. */
 #include "src/ops/attention.h"
 #include "src/ops/cpu/draw.h"
 #include "src/ops/cpu/kernel.h"
 #include "src/ops/cpu/simd.h"
 
-/* How much of a block of keys a block of queries sees. */
+/* How much of a block of keys the queries of a block see. */
 typedef enum pt_seen { PT_SEEN_NONE, PT_SEEN_SOME, PT_SEEN_ALL } pt_seen_t;
 
-/* Positions and documents of the queries of a block, and their ranges. */
+/* Positions and documents of the queries in a block, and the range of each. */
 typedef struct pt_queries {
     int64_t first, count; /* rows of q */
     int64_t padded;       /* count rounded up to whole vectors */
@@ -16,7 +16,8 @@ typedef struct pt_queries {
     int32_t low, high, low_document, high_document;
 } pt_queries_t;
 
-/* Keys [first, first + count) (rows of k), whose place in the whole sequence is `place`. */
+/* Keys [first, first + count), as rows of k. `place` is the index of the first in the
+ * whole sequence. */
 typedef struct pt_keys {
     int64_t first, count, place;
 } pt_keys_t;
@@ -50,7 +51,8 @@ static pt_queries_t attention_query_block(const pt_attention_shape_t *shape,
     return queries;
 }
 
-/* The block of keys of sequence `sequence` that starts at its key `from`. */
+/* Returns the block of keys of sequence `sequence` that starts at key `from` of the
+ * sequence. */
 static pt_keys_t attention_key_block(const pt_attention_shape_t *shape,
                                      int64_t sequence, int64_t length, int64_t from)
 {

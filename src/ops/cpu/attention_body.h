@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_body.h — see kernel.h; no include guard. Forward, and what both directions use.
+/* attention_body.h — see kernel.h; no include guard. The forward pass, and functions
+ * for both passes.
  *
- * Scores are kept transposed, [keys, queries] with QB queries a row: queries lie in vector
- * lanes, so no reduction runs across lanes and a query's bits do not depend on the others. A
- * masked key gives exactly 0, so a block that is skipped and one that is masked are the same. */
+ * Scores are stored transposed, [keys, queries], with QB queries in a row. Queries thus
+ * lie in vector lanes: no reduction runs across lanes, and the bits of a query do not
+ * depend on other queries. A masked key gives exactly 0, so skipping a block and
+ * masking all of it are the same. */
 #include "src/ops/cpu/product_body.h"
 #include "src/ops/cpu/reduce.h"
 
@@ -15,8 +17,8 @@ typedef struct FN(scratch) {
     A *q_t, *do_t;       /* [width, QB] */
     A *sum;              /* [QB, width] */
     A *p, *dp, *dropped; /* [keys, QB] */
-    A *rooms[4]; /* [QB or keys, width]: for rows of q, do, k, v that are no A */
-    A *sums[2];  /* [keys of a sequence, width]: dk, dv that are no A */
+    A *rooms[4]; /* [QB or keys, width]: rows of q, do, k, v, if not of type A */
+    A *sums[2];  /* [keys of a sequence, width]: dk, dv, if not of type A */
 } FN(scratch_t);
 
 static FN(scratch_t) FN(scratch_of)(const struct pt_stream *stream, int64_t wide,
@@ -41,18 +43,18 @@ static FN(scratch_t) FN(scratch_of)(const struct pt_stream *stream, int64_t wide
     };
 }
 
-/* Offset of row `row`, head `head` of x [rows, heads, width]. */
+/* Offset of row `row`, head `head` in x [rows, heads, width]. */
 #ifndef HEAD
 #define HEAD(x, row, head) ((row) * (x).stride[0] + (head) * (x).stride[1])
 #endif
 
-/* Rows of a head as A. */
+/* Rows of a head in type A. */
 typedef struct FN(rows) {
     const A *data;
     int64_t row; /* stride */
 } FN(rows_t);
 
-/* Where they are, or widened into `room`. */
+/* Returns the rows of x: in place if they are of type A, else widened into `room`. */
 static FN(rows_t) FN(rows_of)(const pt_tensor_t *x, int64_t first, int64_t count,
                               int64_t head, A *room)
 {
@@ -109,7 +111,7 @@ static void FN(mask)(A *s, const pt_attention_shape_t *shape,
     }
 }
 
-/* to = from (in place: the same) where kept, scaled, else 0. */
+/* to = from·1/(1-p) if kept, else 0. In place if to == from. */
 static void FN(drop_scores)(A *to, const A *from, const pt_dropout_t *dropout,
                             const pt_queries_t *queries, const pt_keys_t *keys,
                             int64_t head)
@@ -138,12 +140,13 @@ static void FN(drop_scores)(A *to, const A *from, const pt_dropout_t *dropout,
     }
 }
 
-/* Running maximum, sum and the factor by which earlier blocks shrink. */
+/* Running maximum and sum of each query, and the factor that rescales earlier
+ * blocks. */
 typedef struct FN(running) {
     A maximum[QB], sum[QB], shrink[QB];
 } FN(running_t);
 
-/* Scores to probabilities relative to the new maximum. */
+/* Turns scores into probabilities relative to the new maximum. */
 static void FN(softmax_step)(A *s, int64_t keys, int64_t queries, FN(running_t) * run)
 {
     A maximum[QB], base[QB], sum[QB];

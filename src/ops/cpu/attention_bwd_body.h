@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention_bwd_body.h — backward of attention_body.h, which includes it.
+/* attention_bwd_body.h — the backward pass of attention_body.h, which includes this
+ * file.
  *
- * Probabilities are made again from the log-sum-exp. With dP = dO·Vᵀ, delta = rowsum(dO∘O):
+ * Probabilities are recomputed from the log-sum-exp. With
+ *   dP = dO·Vᵀ,  delta = rowsum(dO∘O)
+ * the gradients are
  *   dV = Pᵀ·dO,  dS = P∘(dP - delta),  dQ = scale·dS·K,  dK = scale·dSᵀ·Q
- * (Dao et al. 2022, alg. 4). One task has one KV head, so dK and dV have one writer, and their
- * elements are summed over ascending query heads and queries. */
+ * (Dao et al. 2022, alg. 4). One task computes one KV head, so only one thread
+ * writes an element of dK or dV, and sums it over query heads and queries in
+ * ascending order. */
 
-/* Where the elements of a head's dk or dv are summed, row 0 being the sequence's first key. */
+/* Memory in which dk or dv of a head is summed. Row 0 is the first key of the
+ * sequence. */
 typedef struct FN(target) {
     A *data;
     int64_t row; /* stride */
 } FN(target_t);
 
-/* A head of one sequence. */
+/* A KV head of one sequence. */
 typedef struct FN(head_task) {
     int64_t sequence, head;
     FN(target_t) dk, dv;
 } FN(head_task_t);
 
-/* What is needed per query of a block: its log-sum-exp and delta. */
+/* Log-sum-exp and delta of each query in a block. */
 typedef struct FN(known) {
     A lse[QB], delta[QB];
 } FN(known_t);
@@ -32,14 +37,15 @@ static FN(known_t) FN(known_of)(const pt_op_attention_bwd_t *a, int64_t head,
         const A *o = FN(rows_of)(&a->o, row, 1, head, room).data;
         const A *slope = dout.data + i * dout.row;
         A lse = ((const A *)a->lse.data)[row * a->q.shape[1] + head];
-        /* A query that sees nothing: exp(s - inf) = 0. */
+        /* For a query that sees no key: exp(s - inf) = 0. */
         known.lse[i] = lse == (A)-INFINITY ? (A)INFINITY : lse;
         PT_ROW_SUM(known.delta[i], a->v.shape[2], o[c] * slope[c]);
     }
     return known;
 }
 
-/* p: scores -> probabilities; dropped: what multiplied v; dp -> dS·scale. */
+/* Turns p from scores into probabilities and dp into dS·scale; stores in dropped the
+ * probabilities after dropout, which multiplied v. */
 static void FN(score_gradients)(const pt_op_attention_bwd_t *a, const FN(scratch_t) * x,
                                 const FN(known_t) * known, const pt_queries_t *queries,
                                 const pt_keys_t *keys, int64_t head)
@@ -60,7 +66,7 @@ static void FN(score_gradients)(const pt_op_attention_bwd_t *a, const FN(scratch
         }
 }
 
-/* to[j] += s[j, :]·rows for the keys of a block: dV of p and dO, dK of dS and Q. */
+/* to[j] += s[j, :]·rows for the keys of a block: dV from p and dO, dK from dS and Q. */
 static void FN(add_to_keys)(FN(target_t) to, int64_t keys, int64_t width, const A *s,
                             FN(rows_t) rows, const pt_queries_t *queries)
 {
@@ -95,7 +101,7 @@ static void FN(add_to_queries)(const FN(scratch_t) * x, const pt_queries_t *quer
                       .accumulate = true});
 }
 
-/* The rows of `to` from row `from` of the sequence on. */
+/* Returns `to` from row `from` of the sequence on. */
 static FN(target_t) FN(target_at)(FN(target_t) to, int64_t from)
 {
     return (FN(target_t)){to.data + from * to.row, to.row};
@@ -139,7 +145,8 @@ static void FN(bwd_block)(const pt_op_attention_bwd_t *a, const FN(scratch_t) * 
             a->accumulate);
 }
 
-/* Summed where they are, or in `sums`; cleared unless they are added to. */
+/* Sums in place if x is of type A, else in `sums`. Clears the memory unless the
+ * gradients accumulate. */
 static FN(target_t) FN(target_of)(const pt_tensor_t *x, int64_t first, int64_t keys,
                                   int64_t head, A *sums, bool accumulate)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the floating types: blocks for other kernels, and cast. */
+/* Conversion between floating-point types: blocks for other kernels, and the op
+ * cast. */
 #include "src/ops/cpu/kernel.h"
 
 #define CONVERT(to, value)                                                             \
@@ -53,7 +54,8 @@ void PT_KERNEL(narrow_f32)(pt_dtype_t to, const float *x, void *y, int64_t count
 #define PT_BODY "src/ops/cpu/convert_body.h"
 #include "src/ops/cpu/each_wide.h"
 
-/* fp64 on one side: one rounding; else through fp32, which holds all others. */
+/* Converts directly if one type is fp64, so that it rounds once. Else fp32 holds every
+ * value. */
 static void convert_cast_chunk(pt_dtype_t from, const char *x, pt_dtype_t to, char *y,
                                int64_t count)
 {

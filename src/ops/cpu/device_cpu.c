@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU as a device: host memory, work done when it is asked for. */
+/* The CPU as a device: host memory, and work that is done at the call. */
 #include "pt_autoconf.h"
 #include "penta/base/alloc.h"
 #include "src/ops/backend.h"
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 struct pt_event {
-    char unused; /* all work is done already */
+    char unused; /* all work is done at the call */
 };
 
 enum { PAGE = 4096, BLAS_BUFFER = 128 << 20, MAPPED_BUFFERS = 64 };
 
-/* Pages are touched here, so that no step meets a page fault. */
+/* Touches all pages, so that no step has page faults. */
 static pt_status_t cpu_alloc(pt_device_t *device, pt_memory_t memory, int64_t bytes,
                              void **out)
 {
@@ -179,7 +179,7 @@ static pt_status_t device_choose_level(pt_isa_t wanted, pt_isa_t *out)
 {
     *out = wanted == PT_ISA_AUTO ? PT_ISA_V4 : wanted;
     while (wanted == PT_ISA_AUTO && !pt_cpu_kernels(*out))
-        *out = (pt_isa_t)(*out - 1); /* every CPU has the lowest */
+        *out = (pt_isa_t)(*out - 1); /* every CPU supports the lowest level */
     PT_CHECK(pt_cpu_kernels(*out), PT_CONFIG,
              "run.isa=%s: this build or this CPU lacks it; auto takes the best of "
              "base, v3, v4 it has",
@@ -187,8 +187,9 @@ static pt_status_t device_choose_level(pt_isa_t wanted, pt_isa_t *out)
     return PT_OK;
 }
 
-/* OpenBLAS maps a buffer for each thread at its first work, and tries for ever where that fails: there is
- * to be memory for all of them, and they are mapped now, so that later counts see them. */
+/* OpenBLAS maps a buffer for each thread when it first works, and retries for ever if
+ * that fails. So this checks that memory for all of them is left, and maps them now, so
+ * that later counts of memory include them. */
 static pt_status_t device_make_blas_buffers(int threads)
 {
     void *(*take)(int);
@@ -210,7 +211,7 @@ static pt_status_t device_make_blas_buffers(int threads)
     return PT_OK;
 }
 
-/* BLAS libraries differ in how they are told; one that knows none of these keeps its own
+/* Each BLAS library has its own function. A library with none of these keeps its own
  * setting (OMP_NUM_THREADS, …). */
 static void device_set_blas_threads(int threads)
 {
@@ -225,7 +226,7 @@ static void device_set_blas_threads(int threads)
     }
 }
 
-/* Name and version: its rounding is ours. */
+/* Name and version of the BLAS library, on whose rounding the results depend. */
 static void device_name_blas(char *out, size_t size)
 {
     static const char *const namers[] = {"openblas_get_config",
@@ -253,7 +254,7 @@ pt_status_t pt_device_open_cpu(const pt_device_options_t *options, pt_device_t *
     device->isa = pt_isa_name(isa);
     device->kernels = pt_cpu_kernels(isa);
     PT_TRY(device_make_blas_buffers(options->threads));
-    /* OpenMP and the BLAS have each their own. */
+    /* OpenMP and the BLAS each have a pool of threads. */
     PT_TRY(
         pt_process_threads_check(2 * (options->threads - 1), "lower run.threads, or "));
     if (isa == PT_ISA_V4)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.h — dropout words for a stretch of a row (private to src/ops/cpu). */
+/* draw.h — random words of dropout for a range of columns in a row (private to
+ * src/ops/cpu). */
 #ifndef PT_CPU_DRAW_H
 #define PT_CPU_DRAW_H
 
@@ -7,7 +8,7 @@
 
 enum { PT_DRAW_CHUNK = 256 };
 
-/* What the elements of one row share. */
+/* Values that all elements of a row share. */
 typedef struct pt_draw {
     uint64_t key;
     uint32_t place, head, site_word, threshold;
@@ -24,8 +25,8 @@ static inline pt_draw_t pt_draw_of_row(const pt_dropout_t *dropout, int64_t row,
     return draw;
 }
 
-/* Words of columns first_col … first_col + count - 1, count <= PT_DRAW_CHUNK; returns where in
- * `words` the first one is. */
+/* Computes the words of columns first_col … first_col + count - 1, count <=
+ * PT_DRAW_CHUNK. Returns the address of the first of them in `words`. */
 static inline const uint32_t *pt_draw_words(const pt_draw_t *draw, int64_t first_col,
                                             int64_t count,
                                             uint32_t words[PT_DRAW_CHUNK + 8])

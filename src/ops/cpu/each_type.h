@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* each_type.h — includes PT_BODY once per storage type (private to src/ops/cpu; no include guard).
+/* each_type.h — includes PT_BODY once per storage type (private to src/ops/cpu; no
+ * include guard).
  *
- * The body sees: T storage type; A accumulator, A_TYPE its pt_dtype_t; FN(name) its name for T,
- * OF_A(name) that for A: the mathematical functions of math.h; LANES independent partial sums
- * of a row reduction; LOAD, STORE between T and A. An op widens its operands, computes in A and
- * rounds once, where it stores. PUT stores A where an operand may be T or A: see kernel.h. */
+ * The body sees these macros:
+ *   T            storage type
+ *   A, A_TYPE    accumulator type, and its pt_dtype_t
+ *   FN(name)     the name for T
+ *   OF_A(name)   the name for A, of the mathematical functions in math.h
+ *   LANES        number of independent partial sums in a row reduction
+ *   LOAD, STORE  convert from T to A, and from A to T
+ *   WIDEN, NARROW, PUT  the functions of convert.c for A: see kernel.h
+ *
+ * An op widens its operands, computes in A, and rounds once, when it stores. PUT stores
+ * A to an operand that may be T or A. */
 #include "src/ops/cpu/each_wide.h"
 
 #define T          uint16_t

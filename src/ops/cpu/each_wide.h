@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* each_wide.h — includes PT_BODY once per accumulator type (private to src/ops/cpu; no include
- * guard), storage and accumulator being the same. For what each_type.h has, and for bodies whose
- * narrower operands pass through WIDEN and NARROW, a block at a time. */
+/* each_wide.h — includes PT_BODY once per accumulator type, which is also the storage
+ * type (private to src/ops/cpu; no include guard). It serves each_type.h, and bodies
+ * that convert narrow operands with WIDEN and NARROW, a block at a time. */
 #define T        double
 #define A        double
 #define A_TYPE   PT_F64

@@ -12,7 +12,7 @@ PT_DISPATCH(bias_bwd, dy)
 PT_DISPATCH(residual, y)
 PT_DISPATCH(dropout, y)
 
-/* Sets elements of one size to what `bits` begins with. */
+/* Sets all elements to the first bytes of `bits`. */
 #define FILL(type)                                                                     \
     do {                                                                               \
         type value;                                                                    \

@@ -27,7 +27,8 @@ static void FN(bias_fwd)(struct pt_stream *stream, const pt_op_bias_fwd_t *a)
     }
 }
 
-/* Rows are summed in runs of 64, the runs then: short chains keep the rounding small. */
+/* Sums rows in runs of 64, then the runs: short chains keep the rounding error
+ * small. */
 static void FN(bias_bwd)(struct pt_stream *stream, const pt_op_bias_bwd_t *a)
 {
     enum { BLOCK = 128, RUN = 64 };
@@ -51,7 +52,7 @@ static void FN(bias_bwd)(struct pt_stream *stream, const pt_op_bias_bwd_t *a)
     }
 }
 
-/* A row of y = x + branch + bias; x or bias may be NULL. */
+/* A row of y = x + branch + bias. x and bias may be NULL. */
 typedef struct FN(sum_row) {
     T *y;
     const T *x, *branch, *bias;
@@ -63,7 +64,7 @@ static inline A FN(branch_at)(const FN(sum_row_t) * row, int64_t c)
     return row->bias ? branch + LOAD(row->bias[c]) : branch;
 }
 
-/* The branch dropped. */
+/* Computes a row with dropout of branch + bias. */
 static void FN(drop_row)(FN(sum_row_t) row, int64_t cols, const pt_dropout_t *dropout,
                          int64_t r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table by index, and back. */
+/* Embedding: copies rows of a table by index; the gradient adds rows to it. */
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/embed_body.h"

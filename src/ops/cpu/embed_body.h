@@ -24,7 +24,7 @@ static void FN(embed_fwd)(struct pt_stream *stream, const pt_op_embed_fwd_t *a)
     }
 }
 
-/* Threads share the columns, so that each element sees its rows in ascending order. */
+/* Threads share the columns, so that each element adds its rows in ascending order. */
 static void FN(embed_bwd_wide)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
 {
     int64_t rows = pt_rows(&a->dy), cols = pt_cols(&a->dy);
@@ -45,7 +45,7 @@ static void FN(embed_bwd_wide)(struct pt_stream *stream, const pt_op_embed_bwd_t
     }
 }
 
-/* The rows of dy that belong to row `at` of the table, summed and added. */
+/* Sums the rows of dy that belong to row `at` of the table, and adds the sum. */
 static void FN(embed_bwd_row)(const pt_op_embed_bwd_t *a, int64_t at, int32_t first_row,
                               const int32_t *next)
 {
@@ -63,8 +63,8 @@ static void FN(embed_bwd_row)(const pt_op_embed_bwd_t *a, int64_t at, int32_t fi
     }
 }
 
-/* A narrow table is rounded once a call: rows of dy by row of the table in chains of ascending
- * order, head[rows of the table] and next[rows of dy]. */
+/* A narrow table is rounded once per call. Linked lists hold the rows of dy for each
+ * row of the table in ascending order: head[rows of the table] and next[rows of dy]. */
 static void FN(embed_bwd_narrow)(struct pt_stream *stream, const pt_op_embed_bwd_t *a)
 {
     int64_t table = a->dtable.shape[0];

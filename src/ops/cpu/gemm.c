@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One op, one BLAS call; narrow operands that no library takes are converted, block by block. */
+/* Matrix products. One op is one BLAS call. Narrow operands that no library takes are
+ * converted block by block. */
 #include "pt_autoconf.h"
 #include "src/ops/cpu/kernel.h"
 #include "src/ops/cpu/matmul.h"
@@ -11,7 +12,7 @@ typedef struct pt_sizes {
     int64_t m, n, k;
 } pt_sizes_t;
 
-/* Row stride BLAS accepts: a matrix of one row may carry any. */
+/* Returns a row stride that BLAS accepts: that of a matrix of one row is arbitrary. */
 static int64_t gemm_leading(const pt_tensor_t *x)
 {
     return pt_max(x->stride[0], pt_max(x->shape[1], 1));
@@ -34,21 +35,22 @@ static void gemm_multiply(const pt_op_gemm_t *a, pt_sizes_t size)
                     a->c.data, ldc);
 }
 
-/* Rows row[0] … row[0] + row[1] - 1 of x, columns alike. */
+/* Rows row[0] … row[0] + row[1] - 1 of x, and the columns given by `col` in the same
+ * way. */
 static pt_tensor_t gemm_part_of(pt_tensor_t x, const int64_t row[2],
                                 const int64_t col[2])
 {
     return pt_tensor_slice(pt_tensor_slice(x, 0, row[0], row[1]), 1, col[0], col[1]);
 }
 
-/* That part of an operand, transposed or not. */
+/* The same part of an operand that may be transposed. */
 static pt_tensor_t gemm_operand(const pt_tensor_t *x, bool trans, const int64_t row[2],
                                 const int64_t col[2])
 {
     return gemm_part_of(*x, trans ? col : row, trans ? row : col);
 }
 
-/* x as fp32 in `room`. */
+/* Converts x to fp32 in `room`. */
 static pt_tensor_t gemm_widened(struct pt_stream *stream, pt_tensor_t x, float *room)
 {
     int64_t cols = x.shape[1];
@@ -60,7 +62,7 @@ static pt_tensor_t gemm_widened(struct pt_stream *stream, pt_tensor_t x, float *
     return pt_tensor_2d(room, PT_F32, PT_MEMORY_DEVICE, x.shape[0], cols);
 }
 
-/* to (+=) from, rounded. */
+/* to = from, or (+=); rounds once. */
 static void gemm_narrow(struct pt_stream *stream, const pt_tensor_t *to,
                         const pt_tensor_t *from, bool add)
 {
@@ -71,7 +73,7 @@ static void gemm_narrow(struct pt_stream *stream, const pt_tensor_t *to,
     (to, r * to->stride[0], (const float *)from->data + r * cols, cols, add);
 }
 
-/* c of type fp32, the depth in blocks. */
+/* Computes a c of type fp32; divides the depth into blocks. */
 static void gemm_convert_and_multiply(struct pt_stream *stream, const pt_op_gemm_t *a,
                                       int64_t depth)
 {
@@ -98,7 +100,7 @@ static pt_status_t gemm_try_bf16(struct pt_stream *stream, const pt_op_gemm_t *a
     return PT_OK;
 }
 
-/* One block of c: in fp32, in the workspace where c is not. */
+/* Computes one block of c in fp32; if c is narrow, in the workspace. */
 static pt_status_t gemm_multiply_block(struct pt_stream *stream, const pt_op_gemm_t *a,
                                        int64_t depth)
 {

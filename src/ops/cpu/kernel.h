@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h — what every CPU kernel file starts with (private to src/ops/cpu).
+/* kernel.h — included first by every CPU kernel file (private to src/ops/cpu).
  *
- * A file NAME.c is compiled once per instruction set level with -DPT_ISA=base|v3|v4; its
- * global names end in the level. NAME_body.h holds the arithmetic, written once over types:
- * each_type.h includes it with T (storage), A (accumulator) and FN(name) defined. Kernels
- * trust their arguments: src/ops/check_*.c have seen them. */
+ * A file NAME.c is compiled once per instruction set level with -DPT_ISA=base|v3|v4;
+ * its global names end in the level. NAME_body.h contains the arithmetic, written once
+ * for all types: each_type.h includes it with T (storage), A (accumulator) and FN(name)
+ * defined. Kernels trust their arguments, which src/ops/check_*.c have checked. */
 #ifndef PT_CPU_KERNEL_H
 #define PT_CPU_KERNEL_H
 
@@ -27,8 +27,9 @@
 #include "penta/ops/ops.def"
 #undef PT_OP
 
-/* convert.c: `count` elements between A and any floating type (fp32 holds no fp64). put stores (or
- * adds to) `count` elements of `to` from `offset` on, T or A, rounding once. */
+/* convert.c: widen and narrow convert `count` elements between A and any floating-point
+ * type; widen_f32 and narrow_f32 do not take fp64. put stores `count` elements to `to`
+ * (T or A) from element `offset` on, or adds them; it rounds once. */
 enum { PT_CONVERT_CHUNK = 1024 };
 void PT_KERNEL(widen_f64)(pt_dtype_t from, const void *x, double *y, int64_t count);
 void PT_KERNEL(widen_f32)(pt_dtype_t from, const void *x, float *y, int64_t count);
@@ -39,7 +40,7 @@ void PT_KERNEL(put_f64)(const pt_tensor_t *to, int64_t offset, const double *fro
 void PT_KERNEL(put_f32)(const pt_tensor_t *to, int64_t offset, const float *from,
                         int64_t count, bool add);
 
-/* The kernel `op`, for ops in which one operand decides the type. */
+/* Defines the kernel `op`; the type of `operand` selects the body. */
 #define PT_DISPATCH(op, operand)                                                       \
     pt_status_t PT_KERNEL(op)(struct pt_stream * stream, const pt_op_##op##_t *a)      \
     {                                                                                  \
@@ -63,22 +64,23 @@ void PT_KERNEL(put_f32)(const pt_tensor_t *to, int64_t offset, const float *from
         return PT_OK;                                                                  \
     }
 
-/* The next loop's iterations are independent although operands may be the same array. */
+/* Says that the iterations of the next loop are independent although operands may be
+ * the same array. */
 #ifdef __clang__
 #define PT_IVDEP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define PT_IVDEP _Pragma("GCC ivdep")
 #endif
-/* The next loop's iterations are shared among the threads of `stream`. */
+/* Shares the iterations of the next loop among the threads of `stream`. */
 #define PT_PARALLEL                                                                    \
     _Pragma("omp parallel for num_threads(stream->threads) if (stream->threads > 1)")
 
-/* The bits of elements. */
+/* Types to access elements as bits. */
 typedef uint64_t __attribute__((may_alias)) bits64_t;
 typedef uint32_t __attribute__((may_alias)) bits32_t;
 typedef uint16_t __attribute__((may_alias)) bits16_t;
 
-/* Which thread of a parallel loop this is. */
+/* Number of this thread in a parallel loop. */
 static inline int pt_thread(void)
 {
 #ifdef _OPENMP
@@ -111,7 +113,7 @@ static inline int64_t pt_rows(const pt_tensor_t *x)
     return rows;
 }
 
-/* Offset of row `row`, all leading dimensions counted as one. */
+/* Offset of row `row`, where all leading dimensions together count rows. */
 static inline int64_t pt_row_offset(const pt_tensor_t *x, int64_t row)
 {
     int64_t offset = 0;
@@ -123,7 +125,7 @@ static inline int64_t pt_row_offset(const pt_tensor_t *x, int64_t row)
 }
 
 #define PT_ROW(type, x, row) ((type *)(x).data + pt_row_offset(&(x), row))
-/* Address of the element `offset` elements into x, whatever its type. */
+/* Address of element `offset` of x, for any type. */
 #define PT_ELEMENT(type, x, offset)                                                    \
     ((type *)(void *)((char *)(x).data + (offset) * (int64_t)pt_dtype_size((x).dtype)))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross entropy over a vocabulary that may be cut among ranks. */
+/* Cross entropy over a vocabulary that may be sharded. */
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/loss_body.h"

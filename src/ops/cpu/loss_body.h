@@ -2,7 +2,7 @@
 /* loss_body.h — see kernel.h; no include guard. */
 #include "src/ops/cpu/reduce.h"
 
-/* Columns of this rank that are no padding. */
+/* Number of columns on this rank that are not padding. */
 static inline int64_t FN(real_columns)(const pt_tensor_t *logits, int64_t first_col,
                                        int64_t vocab)
 {

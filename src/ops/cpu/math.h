@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* math.h — exp and log whose bits are the same alone and in a vector (private to src/ops/cpu).
+/* math.h — exp and log whose bits are the same for a scalar and in a vector (private to
+ * src/ops/cpu).
  *
- * Branch-free, so that compilers vectorise the loops that call them, and without contraction,
- * so that the scalar remainder of such a loop computes the same bits. Errors: regression/ops/
- * test_math.c. Where the level has no fused multiply-add, bits differ from levels that do.
- * NaN gives NaN; exp overflows to +inf and underflows gradually. */
+ * The code has no branches, so that compilers vectorise loops that call it, and no
+ * contraction, so that the scalar remainder of such a loop computes the same bits.
+ * regression/ops/test_math.c measures the errors. Levels without fused multiply-add
+ * give other bits than levels with it. NaN gives NaN; exp overflows to +inf and
+ * underflows gradually. */
 #ifndef PT_CPU_MATH_H
 #define PT_CPU_MATH_H
 
@@ -39,8 +41,8 @@ static inline float pt_sqrt_f32(float x)
     return __builtin_sqrtf(x);
 }
 
-/* Adding 1.5·2^52 (2^23) rounds to an integer n and leaves it in the low bits; shifted into
- * the exponent field, plus the bits of 1, that is 2^n. */
+/* Adding 1.5·2^52 (2^23) rounds to an integer n and leaves it in the low bits. These
+ * bits, shifted into the exponent field and added to the bits of 1, give 2^n. */
 #define PT_ROUND_F64 0x1.8p52
 #define PT_ROUND_F32 0x1.8p23f
 
@@ -54,9 +56,10 @@ static inline float pt_power_of_two_f32(float shifted)
     return pt_from_bits_f32((pt_bits_of_f32(shifted) << 23) + 0x3f800000u);
 }
 
-/* exp(x) = 2^n·exp(r), n = round(x/ln 2), |r| <= ln(2)/2; exp(r) = 1 + r + r²·q(r), q the
- * Chebyshev interpolant. 2^n in two factors: n may be beyond the exponents of normal
- * numbers. ln 2 in two parts, the first short enough for an exact product with n. */
+/* exp(x) = 2^n·exp(r), n = round(x/ln 2), |r| <= ln(2)/2; exp(r) = 1 + r + r²·q(r),
+ * where q is the Chebyshev interpolant. 2^n is computed as two factors, because n may
+ * exceed the exponents of normal numbers. ln 2 has two parts; the first is so short
+ * that its product with n is exact. */
 static inline double pt_exp_f64(double x)
 {
     x = x > 710.0 ? 710.0 : x;
@@ -99,8 +102,8 @@ static inline float pt_exp_f32(float x)
 }
 
 /* log(x) = k·ln 2 + log(1 + f), 1 + f in [sqrt(1/2), sqrt(2)); with s = f/(2 + f),
- * log(1 + f) = 2·artanh(s) = f - (f²/2 - s·(f²/2 + R)), R = 2·(s²/3 + s⁴/5 + …). Once per
- * row, so not written for vectors. */
+ * log(1 + f) = 2·artanh(s) = f - (f²/2 - s·(f²/2 + R)), R = 2·(s²/3 + s⁴/5 + …). Called
+ * once per row, so not written for vectors. */
 static inline double pt_log_f64(double x)
 {
     int exponent;

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The table is a hash of SETS × WAYS products; a full set loses its first one. */
+/* The cache is a hash table of SETS × WAYS products. A full set replaces its first
+ * entry. */
 enum { SETS = 128, WAYS = 8 };
 enum { SOURCE, WEIGHTS, RESULT, OPERANDS };
 
@@ -22,7 +23,7 @@ typedef struct product_key {
 typedef struct product {
     bool used;
     product_key_t key;
-    dnnl_primitive_t primitive; /* NULL: oneDNN has no good way */
+    dnnl_primitive_t primitive; /* NULL: oneDNN has no suitable implementation */
     dnnl_memory_t memory[OPERANDS];
 } product_t;
 
@@ -95,7 +96,7 @@ void pt_matmul_add_name(char *text, size_t size)
              version->minor, version->patch);
 }
 
-/* A matrix of one row may carry any stride. */
+/* The row stride of a matrix of one row is arbitrary. */
 static int64_t matmul_leading(const pt_tensor_t *x)
 {
     return x->shape[0] > 1 ? x->stride[0] : x->shape[1];
@@ -114,7 +115,7 @@ static product_key_t matmul_key_of(const pt_op_gemm_t *a)
         .narrow = a->c.dtype == PT_BF16};
 }
 
-/* Shapes of oneDNN are those of op(a), op(b); what is transposed shows in the strides. */
+/* Describes op(a), op(b) and c to oneDNN. A transposition becomes a pair of strides. */
 static pt_status_t matmul_describe(const product_key_t *key,
                                    dnnl_memory_desc_t out[OPERANDS])
 {
@@ -132,7 +133,7 @@ static pt_status_t matmul_describe(const product_key_t *key,
     return PT_OK;
 }
 
-/* Accumulating, c is read, added in fp32, and rounded once when it is bf16. */
+/* To accumulate, oneDNN reads c, adds in fp32, and rounds once if c is bf16. */
 static pt_status_t matmul_attributes(const product_key_t *key,
                                      dnnl_scratchpad_mode_t mode,
                                      dnnl_primitive_attr_t *out)
@@ -155,8 +156,9 @@ done:
     return status;
 }
 
-/* Good: no plain loops, little scratch; none at all into fp32, which leaves the one way that
- * does not mind the strides. */
+/* Suitable implementations are not the reference loops and need little scratch. For c
+ * in fp32 they need none, which leaves only the implementation that accepts any
+ * strides. */
 static bool matmul_is_good(const_dnnl_primitive_desc_t way, const product_key_t *key,
                            int threads)
 {
@@ -171,7 +173,7 @@ static bool matmul_is_good(const_dnnl_primitive_desc_t way, const product_key_t 
     return strncmp(name, "ref", 3) != 0 && bytes <= most;
 }
 
-/* The place of the first good way in oneDNN's list; -1: none. */
+/* Finds the index of the first suitable implementation in oneDNN's list; -1: none. */
 static pt_status_t matmul_find_way(const struct pt_matmul *matmul,
                                    const product_key_t *key,
                                    const dnnl_matmul_desc_t *product, int *out)
@@ -203,7 +205,7 @@ done:
     return status;
 }
 
-/* Compiles the way at `place`, its scratch being oneDNN's own. */
+/* Compiles the implementation at index `place`. oneDNN owns its scratch. */
 static pt_status_t matmul_compile(const struct pt_matmul *matmul,
                                   const product_key_t *key,
                                   const dnnl_matmul_desc_t *product, int place,
@@ -304,8 +306,8 @@ static pt_status_t matmul_execute(struct pt_matmul *matmul, const product_t *pro
     return PT_OK;
 }
 
-/* oneDNN compiles for, and runs on, as many threads as OpenMP would take. `done` NULL: only
- * compiled. */
+/* Compiles a product if needed and, if `done` is not NULL, runs it. oneDNN compiles
+ * for, and runs on, as many threads as OpenMP would use. */
 static pt_status_t matmul_use(struct pt_matmul *matmul, const pt_op_gemm_t *a,
                               bool *done)
 {

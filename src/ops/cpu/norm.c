@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer and RMS normalisation. */
+/* Layer norm and RMS norm. */
 #include "src/ops/cpu/kernel.h"
 
 #define PT_BODY "src/ops/cpu/norm_body.h"

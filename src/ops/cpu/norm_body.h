@@ -59,7 +59,8 @@ static void FN(norm_bwd_input)(struct pt_stream *stream, const pt_op_norm_bwd_in
     }
 }
 
-/* Columns [first, first + width), width <= 64; rows in runs as in bias_bwd. */
+/* Computes columns [first, first + width), width <= 64. Rows are summed in runs as in
+ * bias_bwd. */
 static void FN(norm_weight_columns)(const pt_op_norm_bwd_weight_t *a, int64_t first,
                                     int64_t width)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normal numbers: initial weights. */
+/* Normal numbers for initial weights. */
 #include "penta/base/normal.h"
 #include "src/ops/cpu/kernel.h"
 

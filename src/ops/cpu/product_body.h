@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product_body.h — products of small blocks; see kernel.h; no include guard.
  *
- * c[i,j] = (+=) sum over p of a[i,p]·b[p,j], every element one chain of multiply-adds in
- * ascending p from c (or 0): its bits depend on neither the size of the block nor its place
- * in it, which no BLAS promises. a has any two strides, rows of b and c are contiguous. */
+ * c[i,j] = (+=) sum over p of a[i,p]·b[p,j]. Each element is one chain of multiply-adds
+ * in ascending p, starting from c (or 0). Its bits depend neither on the size of the
+ * block nor on its position in the block, which no BLAS promises. a has any two
+ * strides; rows of b and c are contiguous. */
 
 typedef struct FN(product) {
     int64_t rows, cols, depth;
@@ -20,7 +21,7 @@ typedef struct FN(product) {
 #define PT_TILE 6 /* rows of c in registers, two vectors each */
 #endif
 
-/* Rows [i, i + count), columns [j, j + two vectors). */
+/* Computes rows [i, i + count), columns [j, j + two vectors). */
 static inline __attribute__((always_inline)) void FN(product_tile)(
     const FN(product_t) * x, int64_t i, int64_t j, int count)
 {

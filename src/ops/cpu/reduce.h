@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.h — reductions over a row in a fixed order (private to src/ops/cpu; no include guard:
- * bodies include it once per type).
+/* reduce.h — reductions over a row in a fixed order (private to src/ops/cpu; no include
+ * guard: bodies include it once per type).
  *
- * Element c goes to lane c % LANES; lanes are then folded by halves. The order is a
- * function of the length alone, and wide enough for vectors of every level. */
+ * Element c is added to lane c % LANES; the lanes are then added pairwise by halves.
+ * The order depends on the length only, and has enough lanes for the vectors of every
+ * level. */
 
 static inline A FN(fold)(A lane[LANES])
 {

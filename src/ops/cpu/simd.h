@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd.h — the few vector operations that compilers do not find by themselves (private to
- * src/ops/cpu). PT_VECTOR_BYTES is the register width of the level. */
+/* simd.h — vector operations that compilers do not generate from plain loops (private
+ * to src/ops/cpu). PT_VECTOR_BYTES is the register width of the level. */
 #ifndef PT_CPU_SIMD_H
 #define PT_CPU_SIMD_H
 
@@ -17,13 +17,13 @@
 
 typedef double pt_vector_f64 __attribute__((vector_size(PT_VECTOR_BYTES)));
 typedef float pt_vector_f32 __attribute__((vector_size(PT_VECTOR_BYTES)));
-/* The same anywhere in memory. */
+/* The same vectors without alignment, for loads and stores anywhere in memory. */
 typedef double pt_unaligned_f64
     __attribute__((vector_size(PT_VECTOR_BYTES), aligned(8), may_alias));
 typedef float pt_unaligned_f32
     __attribute__((vector_size(PT_VECTOR_BYTES), aligned(4), may_alias));
 
-/* a·b + c, rounded once where pt_fma of math.h is. */
+/* a·b + c; rounded once on the levels on which pt_fma of math.h is fused. */
 static inline pt_vector_f64 pt_vector_fma_f64(pt_vector_f64 a, pt_vector_f64 b,
                                               pt_vector_f64 c)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums in a fixed order, and exact ones. */
+/* Sums in a fixed order, and exact sums. */
 #include "penta/base/sum.h"
 #include "src/ops/cpu/kernel.h"
 

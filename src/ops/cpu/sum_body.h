@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sum_body.h — see kernel.h; no include guard. */
 
-/* fp64 sum of up to PT_SUM_BLOCK elements (or squares), folded by halves: element i meets
- * i + 512, the result i + 256, … Missing elements count as zero. */
+/* Sums up to PT_SUM_BLOCK elements (or squares) in fp64 by halves: element i is added
+ * to i + 512, the result to i + 256, … Missing elements count as zero. */
 static double FN(block_sum)(const T *x, int64_t n, bool square)
 {
     enum { HALF = PT_SUM_BLOCK / 2 };
@@ -26,7 +26,8 @@ static void FN(exact_sum)(struct pt_stream *stream, const pt_op_sum_t *a, bool s
     int64_t count = pt_tensor_count(&a->x);
     const T *x = a->x.data;
     pt_sum_t *total = a->accumulator.data;
-/* Merging carries: the bins depend on the value only, not on who added what. */
+/* Merging carries, so the bins depend on the value only, not on which thread added
+ * what. */
 #pragma omp parallel num_threads(stream->threads) if (stream->threads > 1)
     {
         pt_sum_t mine;

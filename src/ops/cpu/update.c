@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimizer's update, and the digest of a state. */
+/* The update of the optimizer, and the digest of a state. */
 #include "penta/base/digest.h"
 #include "src/ops/cpu/kernel.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* update_body.h — see each_wide.h; no include guard. */
 
-/* What all elements of an update share. */
+/* Values that all elements of an update share. */
 typedef struct FN(adamw_step) {
     A decay, fresh1, beta2, fresh2, eps, rate, root, grad_scale; /* fresh: 1 - beta */
 } FN(adamw_step_t);
@@ -22,7 +22,7 @@ static void FN(adamw_part)(const FN(adamw_step_t) * step, int64_t count,
     }
 }
 
-/* The elements as A: in place, or widened into `room`. */
+/* Returns elements in type A: in place if x is of type A, else widened into `room`. */
 static A *FN(as_wide)(const pt_tensor_t *x, int64_t first, int64_t count, A *room)
 {
     if (x->dtype == A_TYPE)
