@@ -46,7 +46,7 @@ pt_loss_scale_t pt_loss_scale_resume(double fixed, pt_loss_scale_t saved);
  * allowed. */
 bool pt_loss_scale_next(pt_loss_scale_t *scale, bool overflow);
 
-/* ---- AdamW ------------------------------------------------------------------------------------ */
+/* ---- AdamW --------------------------------------------------------------------- */
 
 typedef struct pt_optim pt_optim_t;
 
