@@ -12,108 +12,44 @@ static int order_host_of(const pt_program_t *program, int tensor)
     return host == PT_ABSENT ? tensor : order_host_of(program, host);
 }
 
-static bool order_uses(const pt_node_t *node, unsigned operands, int operand)
+/* A set of tensors: bit t for tensor t. */
+typedef uint64_t set_t;
+_Static_assert(PT_PROGRAM_TENSORS <= 64, "a bit for each tensor");
+
+static set_t order_bit(int tensor)
 {
-    return (operands >> operand & 1u) && node->operand[operand] != PT_ABSENT;
+    return UINT64_C(1) << tensor;
 }
 
-/* ---- lists ---- */
-
-/* Steps are appended; what a node has begun is ended before the first step that reads it. */
-typedef struct maker {
-    pt_program_t *program;
-    pt_list_t list;
-    int begun[PT_PROGRAM_TENSORS];  /* by memory: 1 + the step that makes it; 0: none */
-    bool waiting[PT_PROGRAM_NODES]; /* weight steps whose operands are there */
-    bool replayed[PT_PROGRAM_NODES];
-} maker_t;
-
-static void order_maker_append(maker_t *maker, pt_step_t step);
-
-static void order_maker_end(maker_t *maker, int memory)
+static set_t order_tensors(const pt_node_t *node, unsigned operands)
 {
-    int at = maker->begun[memory] - 1;
+    set_t set = 0;
 
-    if (at < 0)
-        return;
-    pt_step_t step = maker->program->list[maker->list][at];
-    for (int t = 0; t < PT_PROGRAM_TENSORS; t++)
-        if (maker->begun[t] == at + 1)
-            maker->begun[t] = 0;
-    step.ends = true;
-    order_maker_append(maker, step);
+    for (int o = 0; o < PT_OPERANDS; o++)
+        if (operands >> o & 1u)
+            set |= order_bit(node->operand[o]);
+    return set & ~order_bit(PT_ABSENT);
 }
 
-static void order_maker_weights(maker_t *maker);
-
-static void order_maker_append(maker_t *maker, pt_step_t step)
+static set_t order_reads(const pt_node_t *node, pt_pass_t pass)
 {
-    pt_program_t *program = maker->program;
-    const pt_node_pass_t *pass = &step.node->kind->pass[step.pass];
-
-    for (int o = 0; o < PT_OPERANDS && !step.ends; o++)
-        if (order_uses(step.node, pass->reads | pass->writes, o)) {
-            int memory = order_host_of(program, step.node->operand[o]);
-            if (maker->begun[memory] && step.pass == PT_PASS_INPUT)
-                order_maker_weights(maker); /* fill the gap */
-            order_maker_end(maker, memory);
-        }
-    int at = program->steps[maker->list]++;
-    program->list[maker->list][at] = step;
-    for (int o = 0; o < PT_OPERANDS && pass->end && !step.ends; o++)
-        if (order_uses(step.node, pass->writes, o))
-            maker->begun[order_host_of(program, step.node->operand[o])] = at + 1;
+    return order_tensors(node, node->kind->pass[pass].reads);
 }
 
-static void order_maker_end_all(maker_t *maker)
+static set_t order_writes(const pt_node_t *node, pt_pass_t pass)
 {
-    for (int t = 0; t < PT_PROGRAM_TENSORS; t++)
-        order_maker_end(maker, t);
+    return order_tensors(node, node->kind->pass[pass].writes);
 }
 
-static pt_step_t order_step_of(const pt_program_t *program, int node, pt_pass_t pass)
+/* The tensors that have the memory of those in `set`. */
+static set_t order_hosts_of(const pt_program_t *program, set_t set)
 {
-    return (pt_step_t){.node = &program->node[node], .pass = pass};
-}
+    set_t hosts = 0;
 
-/* Runs forward again, each node once, what the weight step of `node` reads. */
-static void order_maker_replay(maker_t *maker, const pt_node_t *node, unsigned reads)
-{
-    const pt_program_t *program = maker->program;
-
-    for (int n = 0; n < program->nodes; n++) {
-        const pt_node_t *maker_of = &program->node[n];
-
-        if (!maker_of->replayed || maker->replayed[n])
-            continue;
-        for (int o = 0; o < PT_OPERANDS; o++)
-            if (order_uses(node, reads, o) &&
-                node->operand[o] == maker_of->operand[PT_Y] && !maker->replayed[n]) {
-                pt_step_t step = order_step_of(program, n, PT_PASS_FORWARD);
-
-                maker->replayed[n] = true;
-                order_maker_replay(maker, maker_of,
-                                   maker_of->kind->pass[PT_PASS_FORWARD].reads);
-                step.again = true;
-                order_maker_append(maker, step);
-            }
-    }
-}
-
-/* The weight steps that wait, in backward order. */
-static void order_maker_weights(maker_t *maker)
-{
-    const pt_program_t *program = maker->program;
-
-    for (int n = program->nodes - 1; n >= 0; n--) {
-        const pt_node_t *node = &program->node[n];
-
-        if (!maker->waiting[n])
-            continue;
-        maker->waiting[n] = false;
-        order_maker_replay(maker, node, node->kind->pass[PT_PASS_WEIGHT].reads);
-        order_maker_append(maker, order_step_of(program, n, PT_PASS_WEIGHT));
-    }
+    for (int t = 0; t < program->tensors; t++)
+        if (set & order_bit(t))
+            hosts |= order_bit(order_host_of(program, t));
+    return hosts;
 }
 
 static bool order_has_step(const pt_program_t *program, const pt_node_t *node,
@@ -126,13 +62,97 @@ static bool order_has_step(const pt_program_t *program, const pt_node_t *node,
     return program->context.training && (pass == PT_PASS_INPUT || node->weighted);
 }
 
+/* ---- lists ---- */
+
+/* Steps are appended; what a node has begun is ended before the first step that touches
+ * it. */
+typedef struct maker {
+    pt_program_t *program;
+    pt_list_t list;
+    set_t begun[PT_LIST_STEPS]; /* by step: memory that it fills until it is ended */
+    bool waiting[PT_PROGRAM_NODES]; /* weight steps whose operands are there */
+    bool replayed[PT_PROGRAM_NODES];
+} maker_t;
+
+static void order_maker_append(maker_t *maker, pt_step_t step);
+
+static void order_maker_end(maker_t *maker, int begun)
+{
+    pt_step_t step = maker->program->list[maker->list][begun];
+
+    if (!maker->begun[begun])
+        return;
+    maker->begun[begun] = 0;
+    step.ends = true;
+    order_maker_append(maker, step);
+}
+
+static void order_maker_end_all(maker_t *maker)
+{
+    for (int s = 0; s < maker->program->steps[maker->list]; s++)
+        order_maker_end(maker, s);
+}
+
+/* Runs forward again, each node once, for a step that reads `reads`. */
+static void order_maker_replay(maker_t *maker, set_t reads)
+{
+    const pt_program_t *program = maker->program;
+
+    for (int n = 0; n < program->nodes; n++) {
+        const pt_node_t *node = &program->node[n];
+
+        if (!node->replayed || maker->replayed[n] ||
+            !(reads & order_bit(node->operand[PT_Y])))
+            continue;
+        maker->replayed[n] = true;
+        order_maker_replay(maker, order_reads(node, PT_PASS_FORWARD));
+        order_maker_append(
+            maker, (pt_step_t){.node = node, .pass = PT_PASS_FORWARD, .again = true});
+    }
+}
+
+/* The weight steps that wait, in backward order. */
+static void order_maker_weights(maker_t *maker)
+{
+    for (int n = maker->program->nodes - 1; n >= 0; n--) {
+        const pt_node_t *node = &maker->program->node[n];
+
+        if (!maker->waiting[n])
+            continue;
+        maker->waiting[n] = false;
+        order_maker_replay(maker, order_reads(node, PT_PASS_WEIGHT));
+        order_maker_append(maker, (pt_step_t){.node = node, .pass = PT_PASS_WEIGHT});
+    }
+}
+
+static void order_maker_append(maker_t *maker, pt_step_t step)
+{
+    pt_program_t *program = maker->program;
+    int *steps = &program->steps[maker->list];
+    set_t reads = order_reads(step.node, step.pass);
+    set_t writes = order_hosts_of(program, order_writes(step.node, step.pass));
+    set_t touched = writes | order_hosts_of(program, reads);
+
+    for (int s = 0; s < *steps && !step.ends; s++) {
+        if (!(maker->begun[s] & touched))
+            continue;
+        if (step.pass == PT_PASS_INPUT && program->context.fused)
+            order_maker_weights(maker); /* fill the gap */
+        order_maker_end(maker, s);
+    }
+    if (step.node->kind->pass[step.pass].end && !step.ends)
+        maker->begun[*steps] = writes;
+    program->list[maker->list][(*steps)++] = step;
+}
+
 static void order_list_forward(pt_program_t *program, pt_list_t list, const bool *wanted)
 {
     maker_t maker = {.program = program, .list = list};
 
     for (int n = 0; n < program->nodes; n++)
         if (order_has_step(program, &program->node[n], PT_PASS_FORWARD) && wanted[n])
-            order_maker_append(&maker, order_step_of(program, n, PT_PASS_FORWARD));
+            order_maker_append(&maker, (pt_step_t){.node = &program->node[n],
+                                                   .pass = PT_PASS_FORWARD});
     order_maker_end_all(&maker);
 }
 
@@ -141,18 +161,16 @@ static void order_list_backward(pt_program_t *program)
     maker_t maker = {.program = program, .list = PT_LIST_BACKWARD};
 
     for (int n = program->nodes - 1; n >= 0; n--) {
-        if (order_has_step(program, &program->node[n], PT_PASS_INPUT))
-            order_maker_append(&maker, order_step_of(program, n, PT_PASS_INPUT));
-        maker.waiting[n] = program->context.fused &&
-                           order_has_step(program, &program->node[n], PT_PASS_WEIGHT);
+        const pt_node_t *node = &program->node[n];
+
+        if (order_has_step(program, node, PT_PASS_INPUT))
+            order_maker_append(&maker, (pt_step_t){.node = node, .pass = PT_PASS_INPUT});
+        maker.waiting[n] = order_has_step(program, node, PT_PASS_WEIGHT);
     }
-    order_maker_weights(&maker);
-    order_maker_end_all(&maker);
-    if (program->context.fused)
-        return;
-    maker = (maker_t){.program = program, .list = PT_LIST_WEIGHT};
-    for (int n = 0; n < program->nodes; n++)
-        maker.waiting[n] = order_has_step(program, &program->node[n], PT_PASS_WEIGHT);
+    if (!program->context.fused) {
+        order_maker_end_all(&maker);
+        maker.list = PT_LIST_WEIGHT;
+    }
     order_maker_weights(&maker);
     order_maker_end_all(&maker);
 }
@@ -168,79 +186,74 @@ static bool order_may_replay(const pt_program_t *program, const pt_node_t *node)
             context->fused);
 }
 
-/* A node runs again when only weight steps, and what runs again for them, read what it makes. From the last node on, as
- * its readers come later. */
+/* A node runs again when only weight steps, and what runs again for them, read what it
+ * makes. From the last node on, as its readers come later. */
 static void order_mark_replayed(pt_program_t *program)
 {
-    bool for_input[PT_PROGRAM_TENSORS] = {0}, for_weight[PT_PROGRAM_TENSORS] = {0};
+    set_t for_input = 0, for_weight = 0;
 
-    for (int n = 0; n < program->nodes; n++)
-        for (int o = 0; o < PT_OPERANDS; o++) {
-            const pt_node_t *node = &program->node[n];
-            int t = node->operand[o];
+    for (int n = 0; n < program->nodes; n++) {
+        const pt_node_t *node = &program->node[n];
 
-            if (order_has_step(program, node, PT_PASS_INPUT) &&
-                order_uses(node, node->kind->pass[PT_PASS_INPUT].reads, o))
-                for_input[t] = true;
-            if (order_has_step(program, node, PT_PASS_WEIGHT) &&
-                order_uses(node, node->kind->pass[PT_PASS_WEIGHT].reads, o))
-                for_weight[t] = true;
-        }
+        if (order_has_step(program, node, PT_PASS_INPUT))
+            for_input |= order_reads(node, PT_PASS_INPUT);
+        if (order_has_step(program, node, PT_PASS_WEIGHT))
+            for_weight |= order_reads(node, PT_PASS_WEIGHT);
+    }
     for (int n = program->nodes - 1; n >= 0; n--) {
         pt_node_t *node = &program->node[n];
         int y = node->operand[PT_Y];
 
-        node->replayed = y != PT_ABSENT && order_may_replay(program, node) &&
-                         for_weight[y] && !for_input[y];
-        if (y != PT_ABSENT)
-            program->tensor[y].replayed = node->replayed;
-        for (int o = 0; o < PT_OPERANDS && node->replayed; o++)
-            if (order_uses(node, node->kind->pass[PT_PASS_FORWARD].reads, o))
-                for_weight[node->operand[o]] = true;
+        node->replayed =
+            order_may_replay(program, node) && (for_weight & ~for_input & order_bit(y));
+        program->tensor[y].replayed = node->replayed;
+        if (node->replayed)
+            for_weight |= order_reads(node, PT_PASS_FORWARD);
     }
 }
 
 /* ---- lifetimes ---- */
 
+static void order_mark_step(pt_program_t *program, const pt_step_t *step)
+{
+    set_t reads = order_reads(step->node, step->pass);
+    set_t writes = order_writes(step->node, step->pass);
+    unsigned bit = 1u << (step->again ? PT_PASS_WEIGHT : step->pass);
+
+    for (int t = 0; t < program->tensors; t++) {
+        /* A view uses the memory of its host; a shared tensor and its host are live one
+         * after the other. */
+        bool view = program->tensor[t].heads > 0;
+        pt_block_tensor_t *tensor =
+            &program->tensor[view ? program->tensor[t].host : t];
+
+        tensor->read |= reads & order_bit(t) ? bit : 0;
+        tensor->written |= writes & order_bit(t) ? bit : 0;
+    }
+}
+
 static void order_mark_uses(pt_program_t *program)
 {
     for (int list = 0; list < PT_LISTS; list++)
-        for (int s = 0; s < program->steps[list] && list != PT_LIST_AGAIN; s++) {
-            const pt_step_t *step = &program->list[list][s];
-            const pt_node_pass_t *pass = &step->node->kind->pass[step->pass];
-            pt_pass_t as = step->again ? PT_PASS_WEIGHT : step->pass;
-
-            for (int o = 0; o < PT_OPERANDS; o++) {
-                int t = step->node->operand[o];
-                /* A view uses the memory of its host; a shared tensor and its host are live one after the other. */
-                if (program->tensor[t].heads > 0)
-                    t = program->tensor[t].host;
-                if (order_uses(step->node, pass->reads, o))
-                    program->tensor[t].read |= 1u << as;
-                if (order_uses(step->node, pass->writes, o))
-                    program->tensor[t].written |= 1u << as;
-            }
-        }
+        for (int s = 0; s < program->steps[list] && list != PT_LIST_AGAIN; s++)
+            order_mark_step(program, &program->list[list][s]);
 }
 
 /* Selects the nodes to recompute: not those whose outputs only the next block reads. */
 static void order_find_wanted_again(const pt_program_t *program, bool *needed)
 {
-    bool wanted[PT_PROGRAM_TENSORS];
+    set_t wanted = 0;
 
     for (int t = 0; t < program->tensors; t++)
-        wanted[t] = program->tensor[order_host_of(program, t)].read &
-                    (1u << PT_PASS_INPUT | 1u << PT_PASS_WEIGHT);
+        if (program->tensor[order_host_of(program, t)].read &
+            (1u << PT_PASS_INPUT | 1u << PT_PASS_WEIGHT))
+            wanted |= order_bit(t);
     for (int n = program->nodes - 1; n >= 0; n--) {
         const pt_node_t *node = &program->node[n];
-        const pt_node_pass_t *pass = &node->kind->pass[PT_PASS_FORWARD];
 
-        needed[n] = false;
-        for (int o = 0; o < PT_OPERANDS; o++)
-            needed[n] |= order_uses(node, pass->writes, o) && wanted[node->operand[o]];
-        for (int o = 0; o < PT_OPERANDS && needed[n]; o++)
-            if (order_uses(node, pass->reads, o))
-                wanted[node->operand[o]] = true;
+        needed[n] = wanted & order_writes(node, PT_PASS_FORWARD);
+        if (needed[n])
+            wanted |= order_reads(node, PT_PASS_FORWARD);
     }
 }
 
@@ -248,14 +261,8 @@ static void order_find_wanted_again(const pt_program_t *program, bool *needed)
 
 /* For each tensor, whose gradients its memory holds while the input steps run. */
 typedef struct holder {
-    uint64_t of[PT_PROGRAM_TENSORS];
+    set_t of[PT_PROGRAM_TENSORS];
 } holder_t;
-_Static_assert(PT_PROGRAM_TENSORS <= 64, "a bit for each tensor");
-
-static uint64_t order_bit(int tensor)
-{
-    return UINT64_C(1) << tensor;
-}
 
 /* Records that dx of `input` is computed: written, accumulated, or the same as dy. */
 static pt_status_t order_make_gradient(pt_program_t *program, pt_node_t *node,
@@ -264,7 +271,7 @@ static pt_status_t order_make_gradient(pt_program_t *program, pt_node_t *node,
     int x = node->operand[PT_X + input], y = node->operand[PT_Y];
     pt_gradient_t how = node->kind->gradient[input];
     const pt_block_tensor_t *tensor = &program->tensor[x];
-    uint64_t *held = &holder->of[order_host_of(program, tensor->gradient)];
+    set_t *held = &holder->of[order_host_of(program, tensor->gradient)];
 
     if (how == PT_GRADIENT_OWN && (*held & order_bit(x))) {
         PT_CHECK(
@@ -290,7 +297,7 @@ static pt_status_t order_check_holds(const pt_program_t *program, const pt_node_
 {
     int y = node->operand[PT_Y];
     const pt_block_tensor_t *tensor = &program->tensor[y];
-    uint64_t wanted = order_bit(y) | (tensor->heads > 0 ? order_bit(tensor->host) : 0);
+    set_t wanted = order_bit(y) | (tensor->heads > 0 ? order_bit(tensor->host) : 0);
 
     PT_CHECK(holder->of[order_host_of(program, tensor->gradient)] & wanted, PT_INTERNAL,
              "block %s: node %s reads the gradient of %s, but its memory holds that of "
@@ -332,33 +339,27 @@ static bool order_is_left(const pt_block_tensor_t *tensor, pt_list_t list)
     return list > PT_LIST_AGAIN && (tensor->written & before) && !tensor->replayed;
 }
 
-static pt_status_t order_check(const pt_program_t *program)
+static pt_status_t order_check(const pt_program_t *program, pt_list_t list)
 {
-    for (int list = 0; list < PT_LISTS; list++) {
-        bool there[PT_PROGRAM_TENSORS];
+    set_t there = order_bit(PT_TENSOR_X) | order_bit(PT_TENSOR_STREAM_GRADIENT);
+
+    for (int t = 0; t < program->tensors; t++)
+        if (order_is_left(&program->tensor[t], list))
+            there |= order_bit(t);
+    for (int s = 0; s < program->steps[list]; s++) {
+        const pt_step_t *step = &program->list[list][s];
+        set_t reads = order_reads(step->node, step->pass);
+        set_t writes = order_writes(step->node, step->pass);
 
         for (int t = 0; t < program->tensors; t++)
-            there[t] = t == PT_TENSOR_X || t == PT_TENSOR_STREAM_GRADIENT ||
-                       order_is_left(&program->tensor[t], (pt_list_t)list);
-        for (int s = 0; s < program->steps[list]; s++) {
-            const pt_step_t *step = &program->list[list][s];
-            const pt_node_pass_t *pass = &step->node->kind->pass[step->pass];
-
-            for (int o = 0; o < PT_OPERANDS; o++) {
-                int t = step->node->operand[o];
-                PT_CHECK(!order_uses(step->node, pass->reads, o) ||
-                             there[order_host_of(program, t)] || there[t],
-                         PT_INTERNAL,
-                         "block %s: node %s reads %s%s before any node has written it",
-                         program->name, step->node->kind->name,
-                         program->tensor[t].is_gradient ? "the gradient of " : "",
-                         program->tensor[t].name);
-            }
-            for (int o = 0; o < PT_OPERANDS; o++)
-                if (order_uses(step->node, pass->writes, o))
-                    there[step->node->operand[o]] =
-                        there[order_host_of(program, step->node->operand[o])] = true;
-        }
+            PT_CHECK(!(reads & order_bit(t)) ||
+                         (there & (order_bit(t) | order_bit(order_host_of(program, t)))),
+                     PT_INTERNAL,
+                     "block %s: node %s reads %s%s before any node has written it",
+                     program->name, step->node->kind->name,
+                     program->tensor[t].is_gradient ? "the gradient of " : "",
+                     program->tensor[t].name);
+        there |= writes | order_hosts_of(program, writes);
     }
     return PT_OK;
 }
@@ -401,5 +402,7 @@ pt_status_t pt_program_order(pt_program_t *program)
     order_find_wanted_again(program, wanted);
     order_list_forward(program, PT_LIST_AGAIN, wanted);
     PT_TRY(order_check_stream(program));
-    return order_check(program);
+    for (int list = 0; list < PT_LISTS; list++)
+        PT_TRY(order_check(program, (pt_list_t)list));
+    return PT_OK;
 }
