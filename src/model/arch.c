@@ -8,17 +8,202 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_LAYER_PARAMS = PT_ROLE_COUNT };
+/* ---- The parameters of any model ---- */
 
-/* What a row of the table is before it gets its layer. */
-typedef struct spec {
-    const char *const *names; /* of its parts */
-    int parts, ndim;
-    int64_t rows[PT_MAX_PARTS], cols; /* of each part */
+/* Lengths of a model that dimensions have. */
+typedef enum length {
+    ONE,
+    HIDDEN,
+    FFN,
+    VOCAB,
+    POSITIONS,
+    HEAD,    /* the width of one */
+    QUERIES, /* heads side by side */
+    KEYS,
+    LENGTHS
+} length_t;
+
+/* Which models have a parameter. */
+typedef enum having {
+    NO_MODEL,
+    EVERY_MODEL,
+    LAYER_NORM,
+    LEARNED_POSITIONS,
+    OWN_HEAD,
+    NORMED_HEADS,
+    BIAS_OF_QKV,
+    BIAS_OF_ALL,
+    HAVINGS
+} having_t;
+
+typedef struct row {
+    having_t having;
+    const char *names[PT_MAX_PARTS];   /* of its parts */
+    length_t rows[PT_MAX_PARTS], cols; /* of each part; a vector has ONE column */
     pt_init_kind_t init;
-    bool residual; /* output of a residual branch */
-    pt_shard_rule_t shard;
-} spec_t;
+    bool residual;       /* output of a residual branch */
+    const char *ungated; /* of an FFN without a gate: the name of its only part */
+    pt_shard_kind_t shard;
+    int dim;              /* along which it is cut, */
+    length_t granularity; /* at multiples of this */
+    bool padded;          /* rows of the vocabulary need not divide */
+    pt_placement_t grad;
+} row_t;
+
+/* By role. q|k|v are cut part by part between whole heads, so that a rank has the KV
+ * heads its query heads use; the output projection is cut along the same columns. Ranks
+ * that share the heads see only their own ones through the norms of heads. */
+static const row_t row_of[PT_ROLE_COUNT] = {
+    [PT_ROLE_TOKEN_EMBEDDING] = {EVERY_MODEL,
+                                 {"embedding.token.weight"},
+                                 {VOCAB},
+                                 HIDDEN,
+                                 .shard = PT_SHARD_PLAIN,
+                                 .padded = true},
+    [PT_ROLE_POSITION_EMBEDDING] = {LEARNED_POSITIONS,
+                                    {"embedding.position.weight"},
+                                    {POSITIONS},
+                                    HIDDEN},
+    [PT_ROLE_ATTENTION_NORM] = {EVERY_MODEL,
+                                {"attention.norm.weight"},
+                                {HIDDEN},
+                                .init = PT_INIT_ONES},
+    [PT_ROLE_ATTENTION_NORM_BIAS] = {LAYER_NORM,
+                                     {"attention.norm.bias"},
+                                     {HIDDEN},
+                                     .init = PT_INIT_ZEROS},
+    [PT_ROLE_QKV] = {EVERY_MODEL,
+                     {"attention.q.weight", "attention.k.weight", "attention.v.weight"},
+                     {QUERIES, KEYS, KEYS},
+                     HIDDEN,
+                     .shard = PT_SHARD_BLOCKED,
+                     .granularity = HEAD},
+    [PT_ROLE_QKV_BIAS] = {BIAS_OF_QKV,
+                          {"attention.q.bias", "attention.k.bias", "attention.v.bias"},
+                          {QUERIES, KEYS, KEYS},
+                          .init = PT_INIT_ZEROS,
+                          .shard = PT_SHARD_BLOCKED,
+                          .granularity = HEAD},
+    [PT_ROLE_Q_NORM] = {NORMED_HEADS,
+                        {"attention.q_norm.weight"},
+                        {HEAD},
+                        .init = PT_INIT_ONES,
+                        .grad = PT_PARTIAL_SUM},
+    [PT_ROLE_K_NORM] = {NORMED_HEADS,
+                        {"attention.k_norm.weight"},
+                        {HEAD},
+                        .init = PT_INIT_ONES,
+                        .grad = PT_PARTIAL_SUM},
+    [PT_ROLE_ATTENTION_OUT] = {EVERY_MODEL,
+                               {"attention.out.weight"},
+                               {HIDDEN},
+                               QUERIES,
+                               .residual = true,
+                               .shard = PT_SHARD_PLAIN,
+                               .dim = 1,
+                               .granularity = HEAD},
+    [PT_ROLE_ATTENTION_OUT_BIAS] = {BIAS_OF_ALL,
+                                    {"attention.out.bias"},
+                                    {HIDDEN},
+                                    .init = PT_INIT_ZEROS},
+    [PT_ROLE_FFN_NORM] = {EVERY_MODEL,
+                          {"ffn.norm.weight"},
+                          {HIDDEN},
+                          .init = PT_INIT_ONES},
+    [PT_ROLE_FFN_NORM_BIAS] = {LAYER_NORM,
+                               {"ffn.norm.bias"},
+                               {HIDDEN},
+                               .init = PT_INIT_ZEROS},
+    [PT_ROLE_FFN_IN] = {EVERY_MODEL,
+                        {"ffn.gate.weight", "ffn.up.weight"},
+                        {FFN, FFN},
+                        HIDDEN,
+                        .ungated = "ffn.in.weight",
+                        .shard = PT_SHARD_BLOCKED},
+    [PT_ROLE_FFN_IN_BIAS] = {BIAS_OF_ALL,
+                             {"ffn.gate.bias", "ffn.up.bias"},
+                             {FFN, FFN},
+                             .init = PT_INIT_ZEROS,
+                             .ungated = "ffn.in.bias",
+                             .shard = PT_SHARD_BLOCKED},
+    [PT_ROLE_FFN_OUT] = {EVERY_MODEL,
+                         {"ffn.out.weight"},
+                         {HIDDEN},
+                         FFN,
+                         .residual = true,
+                         .shard = PT_SHARD_PLAIN,
+                         .dim = 1},
+    [PT_ROLE_FFN_OUT_BIAS] = {BIAS_OF_ALL,
+                              {"ffn.out.bias"},
+                              {HIDDEN},
+                              .init = PT_INIT_ZEROS},
+    [PT_ROLE_FINAL_NORM] = {EVERY_MODEL,
+                            {"head.norm.weight"},
+                            {HIDDEN},
+                            .init = PT_INIT_ONES},
+    [PT_ROLE_FINAL_NORM_BIAS] = {LAYER_NORM,
+                                 {"head.norm.bias"},
+                                 {HIDDEN},
+                                 .init = PT_INIT_ZEROS},
+    [PT_ROLE_HEAD] = {OWN_HEAD,
+                      {"head.weight"},
+                      {VOCAB},
+                      HIDDEN,
+                      .shard = PT_SHARD_PLAIN,
+                      .padded = true},
+};
+
+static bool arch_has(const pt_arch_t *arch, pt_role_t role)
+{
+    const bool has[HAVINGS] = {
+        [EVERY_MODEL] = true,
+        [LAYER_NORM] = arch->norm == PT_NORM_LAYER,
+        [LEARNED_POSITIONS] = arch->positions == PT_POSITIONS_LEARNED,
+        [OWN_HEAD] = !arch->tied,
+        [NORMED_HEADS] = arch->qk_norm,
+        [BIAS_OF_QKV] = arch->bias_qkv || arch->bias_all,
+        [BIAS_OF_ALL] = arch->bias_all,
+    };
+
+    return has[row_of[role].having];
+}
+
+static int64_t arch_length(const pt_arch_t *arch, length_t length)
+{
+    const int64_t of[LENGTHS] = {
+        [ONE] = 1,
+        [HIDDEN] = arch->hidden,
+        [FFN] = arch->ffn,
+        [VOCAB] = arch->vocab,
+        [POSITIONS] = arch->max_positions,
+        [HEAD] = arch->head_dim,
+        [QUERIES] = arch->heads * arch->head_dim,
+        [KEYS] = arch->kv_heads * arch->head_dim,
+    };
+
+    return of[length];
+}
+
+static bool arch_is_ungated(const pt_arch_t *arch, const row_t *row)
+{
+    return row->ungated && arch->activation != PT_ACTIVATION_SWIGLU;
+}
+
+static int arch_parts(const pt_arch_t *arch, const row_t *row)
+{
+    int parts = 1;
+
+    while (!arch_is_ungated(arch, row) && parts < PT_MAX_PARTS && row->names[parts])
+        parts++;
+    return parts;
+}
+
+static bool arch_is_in_layer(pt_role_t role)
+{
+    return role >= PT_ROLE_ATTENTION_NORM && role < PT_ROLE_FINAL_NORM;
+}
+
+/* ---- A model ---- */
 
 pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
 {
@@ -65,198 +250,14 @@ pt_status_t pt_arch_from_config(const pt_config_t *config, pt_arch_t *out)
     return PT_OK;
 }
 
-/* ---- Rows ---- */
-
-static pt_shard_rule_t arch_cut(pt_shard_kind_t kind, int dim, int64_t granularity)
-{
-    return (pt_shard_rule_t){
-        .kind = kind, .dim = dim, .axis = PT_AXIS_TENSOR, .granularity = granularity};
-}
-
-/* Rows of the vocabulary need not divide. */
-static pt_shard_rule_t arch_cut_vocabulary(void)
-{
-    pt_shard_rule_t rule = arch_cut(PT_SHARD_PLAIN, 0, 1);
-
-    rule.padded = true;
-    return rule;
-}
-
-static spec_t arch_vector(const char *const *name, int64_t length, pt_init_kind_t init)
-{
-    return (spec_t){.names = name,
-                    .parts = 1,
-                    .ndim = 1,
-                    .rows = {length},
-                    .cols = 1,
-                    .init = init,
-                    .shard = arch_cut(PT_SHARD_NONE, 0, 1)};
-}
-
-static spec_t arch_matrix(const char *const *name, int64_t rows, int64_t cols,
-                          pt_shard_rule_t shard)
-{
-    return (spec_t){.names = name,
-                    .parts = 1,
-                    .ndim = 2,
-                    .rows = {rows},
-                    .cols = cols,
-                    .init = PT_INIT_NORMAL,
-                    .shard = shard};
-}
-
-static bool arch_has_outer(const pt_arch_t *arch, pt_role_t role)
-{
-    switch (role) {
-    case PT_ROLE_TOKEN_EMBEDDING:
-    case PT_ROLE_FINAL_NORM: return true;
-    case PT_ROLE_POSITION_EMBEDDING: return arch->positions == PT_POSITIONS_LEARNED;
-    case PT_ROLE_FINAL_NORM_BIAS: return arch->norm == PT_NORM_LAYER;
-    case PT_ROLE_HEAD: return !arch->tied;
-    default: return false;
-    }
-}
-
-static bool arch_has_in_layer(const pt_arch_t *arch, pt_role_t role)
-{
-    switch (role) {
-    case PT_ROLE_ATTENTION_NORM_BIAS:
-    case PT_ROLE_FFN_NORM_BIAS: return arch->norm == PT_NORM_LAYER;
-    case PT_ROLE_QKV_BIAS: return arch->bias_qkv || arch->bias_all;
-    case PT_ROLE_Q_NORM:
-    case PT_ROLE_K_NORM: return arch->qk_norm;
-    case PT_ROLE_ATTENTION_OUT_BIAS:
-    case PT_ROLE_FFN_IN_BIAS:
-    case PT_ROLE_FFN_OUT_BIAS: return arch->bias_all;
-    case PT_ROLE_ATTENTION_NORM:
-    case PT_ROLE_QKV:
-    case PT_ROLE_ATTENTION_OUT:
-    case PT_ROLE_FFN_NORM:
-    case PT_ROLE_FFN_IN:
-    case PT_ROLE_FFN_OUT: return true;
-    default: return false;
-    }
-}
-
-/* q|k|v are cut part by part between whole heads, so that a rank has the KV heads its query heads
- * use; the output projection is cut along the same columns. */
-static spec_t arch_attention_spec(const pt_arch_t *arch, pt_role_t role)
-{
-    static const char *const qkv[] = {"attention.q.weight", "attention.k.weight",
-                                      "attention.v.weight"};
-    static const char *const bias[] = {"attention.q.bias", "attention.k.bias",
-                                       "attention.v.bias"};
-    static const char *const out[] = {"attention.out.weight"};
-    int64_t q = arch->heads * arch->head_dim, kv = arch->kv_heads * arch->head_dim;
-    spec_t spec;
-
-    if (role == PT_ROLE_ATTENTION_OUT) {
-        spec = arch_matrix(out, arch->hidden, q,
-                           arch_cut(PT_SHARD_PLAIN, 1, arch->head_dim));
-        spec.residual = true;
-        return spec;
-    }
-    if (role == PT_ROLE_QKV)
-        spec = arch_matrix(qkv, q, arch->hidden,
-                           arch_cut(PT_SHARD_BLOCKED, 0, arch->head_dim));
-    else {
-        spec = arch_vector(bias, q, PT_INIT_ZEROS);
-        spec.shard = arch_cut(PT_SHARD_BLOCKED, 0, arch->head_dim);
-    }
-    spec.parts = 3;
-    spec.rows[1] = spec.rows[2] = kv;
-    return spec;
-}
-
-static spec_t arch_ffn_spec(const pt_arch_t *arch, pt_role_t role)
-{
-    static const char *const gated[] = {"ffn.gate.weight", "ffn.up.weight"};
-    static const char *const gated_bias[] = {"ffn.gate.bias", "ffn.up.bias"};
-    static const char *const in[] = {"ffn.in.weight"}, *const in_bias[] = {
-                                                           "ffn.in.bias"};
-    static const char *const out[] = {"ffn.out.weight"};
-    bool is_gated = arch->activation == PT_ACTIVATION_SWIGLU;
-    spec_t spec;
-
-    if (role == PT_ROLE_FFN_OUT) {
-        spec =
-            arch_matrix(out, arch->hidden, arch->ffn, arch_cut(PT_SHARD_PLAIN, 1, 1));
-        spec.residual = true;
-        return spec;
-    }
-    if (role == PT_ROLE_FFN_IN)
-        spec = arch_matrix(is_gated ? gated : in, arch->ffn, arch->hidden,
-                           arch_cut(PT_SHARD_BLOCKED, 0, 1));
-    else {
-        spec = arch_vector(is_gated ? gated_bias : in_bias, arch->ffn, PT_INIT_ZEROS);
-        spec.shard = arch_cut(PT_SHARD_BLOCKED, 0, 1);
-    }
-    if (is_gated) {
-        spec.parts = 2;
-        spec.rows[1] = arch->ffn;
-    }
-    return spec;
-}
-
-static spec_t arch_vector_spec(const pt_arch_t *arch, pt_role_t role)
-{
-    static const char *const names[PT_ROLE_COUNT] = {
-        [PT_ROLE_ATTENTION_NORM] = "attention.norm.weight",
-        [PT_ROLE_ATTENTION_NORM_BIAS] = "attention.norm.bias",
-        [PT_ROLE_Q_NORM] = "attention.q_norm.weight",
-        [PT_ROLE_K_NORM] = "attention.k_norm.weight",
-        [PT_ROLE_ATTENTION_OUT_BIAS] = "attention.out.bias",
-        [PT_ROLE_FFN_NORM] = "ffn.norm.weight",
-        [PT_ROLE_FFN_NORM_BIAS] = "ffn.norm.bias",
-        [PT_ROLE_FFN_OUT_BIAS] = "ffn.out.bias",
-        [PT_ROLE_FINAL_NORM] = "head.norm.weight",
-        [PT_ROLE_FINAL_NORM_BIAS] = "head.norm.bias",
-    };
-
-    switch (role) {
-    case PT_ROLE_Q_NORM:
-    case PT_ROLE_K_NORM: return arch_vector(&names[role], arch->head_dim, PT_INIT_ONES);
-    case PT_ROLE_ATTENTION_NORM:
-    case PT_ROLE_FFN_NORM:
-    case PT_ROLE_FINAL_NORM:
-        return arch_vector(&names[role], arch->hidden, PT_INIT_ONES);
-    default: return arch_vector(&names[role], arch->hidden, PT_INIT_ZEROS);
-    }
-}
-
-static spec_t arch_spec_of(const pt_arch_t *arch, pt_role_t role)
-{
-    static const char *const token[] = {"embedding.token.weight"};
-    static const char *const position[] = {"embedding.position.weight"};
-    static const char *const head[] = {"head.weight"};
-
-    switch (role) {
-    case PT_ROLE_TOKEN_EMBEDDING:
-        return arch_matrix(token, arch->vocab, arch->hidden, arch_cut_vocabulary());
-    case PT_ROLE_POSITION_EMBEDDING:
-        return arch_matrix(position, arch->max_positions, arch->hidden,
-                           arch_cut(PT_SHARD_NONE, 0, 1));
-    case PT_ROLE_HEAD:
-        return arch_matrix(head, arch->vocab, arch->hidden, arch_cut_vocabulary());
-    case PT_ROLE_QKV:
-    case PT_ROLE_QKV_BIAS:
-    case PT_ROLE_ATTENTION_OUT: return arch_attention_spec(arch, role);
-    case PT_ROLE_FFN_IN:
-    case PT_ROLE_FFN_IN_BIAS:
-    case PT_ROLE_FFN_OUT: return arch_ffn_spec(arch, role);
-    default: return arch_vector_spec(arch, role);
-    }
-}
-
 /* ---- Counts ---- */
 
-static bool arch_add_elements(const pt_arch_t *arch, pt_role_t role, int64_t *sum)
+static bool arch_add_elements(const pt_arch_t *arch, const row_t *row, int64_t *sum)
 {
-    spec_t spec = arch_spec_of(arch, role);
-    int64_t elements;
+    int64_t cols = arch_length(arch, row->cols), elements;
 
-    for (int i = 0; i < spec.parts; i++)
-        if (__builtin_mul_overflow(spec.rows[i], spec.cols, &elements) ||
+    for (int i = 0; i < arch_parts(arch, row); i++)
+        if (__builtin_mul_overflow(arch_length(arch, row->rows[i]), cols, &elements) ||
             __builtin_add_overflow(*sum, elements, sum))
             return false;
     return true;
@@ -284,12 +285,11 @@ bool pt_arch_parameters(const pt_arch_t *arch, int64_t *out)
 
     if (!arch_sizes_are_sound(arch))
         return false;
-    for (int role = 0; role < PT_ROLE_COUNT; role++) {
-        if (arch_has_outer(arch, role) && !arch_add_elements(arch, role, &outer))
+    for (int role = 0; role < PT_ROLE_COUNT; role++)
+        if (arch_has(arch, role) &&
+            !arch_add_elements(arch, &row_of[role],
+                               arch_is_in_layer(role) ? &layer : &outer))
             return false;
-        if (arch_has_in_layer(arch, role) && !arch_add_elements(arch, role, &layer))
-            return false;
-    }
     if (__builtin_mul_overflow(layer, arch->layers, &all) ||
         __builtin_add_overflow(all, outer, &all) || all > INT64_MAX / 16)
         return false;
@@ -299,62 +299,81 @@ bool pt_arch_parameters(const pt_arch_t *arch, int64_t *out)
 
 /* ---- The table ---- */
 
-/* Ranks that share the heads see only their own ones through the norms of heads. */
-static bool arch_leaves_parts(pt_role_t role)
+static double arch_init_std(const pt_arch_t *arch, const row_t *row)
 {
-    return role == PT_ROLE_Q_NORM || role == PT_ROLE_K_NORM;
+    if (row->init != PT_INIT_NORMAL)
+        return 0;
+    /* Radford et al. 2019, section 2.3: 1/sqrt(residual branches) */
+    return row->residual ? arch->init_std / sqrt(2.0 * (double)arch->layers)
+                         : arch->init_std;
 }
 
-static void arch_fill_param(const pt_arch_t *arch, pt_role_t role, int layer, int unit,
-                            pt_param_t *out)
+static pt_part_t arch_part(const char *name, int layer)
 {
-    spec_t spec = arch_spec_of(arch, role);
-    int64_t rows = 0;
+    pt_part_t part = {0};
 
-    *out =
-        (pt_param_t){.role = role,
-                     .layer = layer,
-                     .ndim = spec.ndim,
-                     .init = spec.init,
-                     .weight_decay = spec.ndim == 2,
-                     .shard = spec.shard,
-                     .grad = arch_leaves_parts(role) ? PT_PARTIAL_SUM : PT_REPLICATED,
-                     .unit = unit,
-                     .parts = spec.parts};
-    if (spec.init ==
-        PT_INIT_NORMAL) /* Radford et al. 2019, section 2.3: 1/sqrt(residual branches) */
-        out->init_std = spec.residual
-                            ? arch->init_std / sqrt(2.0 * (double)arch->layers)
-                            : arch->init_std;
-    for (int i = 0; i < spec.parts; i++) {
-        pt_part_t *part = &out->part[i];
-
-        if (layer >= 0)
-            snprintf(part->name, sizeof part->name, "layers.%d.%s", layer,
-                     spec.names[i]);
-        else
-            snprintf(part->name, sizeof part->name, "%s", spec.names[i]);
-        part->id = pt_name_id(part->name);
-        part->first_row = rows;
-        part->ndim = spec.ndim;
-        part->shape[0] = spec.rows[i];
-        part->shape[1] = spec.cols;
-        rows += spec.rows[i];
-    }
-    out->shape[0] = rows;
-    out->shape[1] = spec.cols;
+    if (layer >= 0)
+        snprintf(part.name, sizeof part.name, "layers.%d.%s", layer, name);
+    else
+        snprintf(part.name, sizeof part.name, "%s", name);
+    part.id = pt_name_id(part.name);
+    return part;
 }
 
-static int arch_count_params(const pt_arch_t *arch, int *per_layer)
+static pt_param_t arch_param(const pt_arch_t *arch, pt_role_t role, int layer, int unit)
 {
-    int outer = 0;
+    const row_t *row = &row_of[role];
+    int64_t cols = arch_length(arch, row->cols);
+    int ndim = row->cols == ONE ? 1 : 2;
+    pt_param_t param = {.role = role,
+                        .layer = layer,
+                        .ndim = ndim,
+                        .shape = {0, cols},
+                        .init = row->init,
+                        .init_std = arch_init_std(arch, row),
+                        .weight_decay = ndim == 2,
+                        .shard = {.kind = row->shard,
+                                  .dim = row->dim,
+                                  .axis = PT_AXIS_TENSOR,
+                                  .granularity = arch_length(arch, row->granularity),
+                                  .padded = row->padded},
+                        .grad = row->grad,
+                        .unit = unit,
+                        .parts = arch_parts(arch, row)};
 
-    *per_layer = 0;
-    for (int role = 0; role < PT_ROLE_COUNT; role++) {
-        outer += arch_has_outer(arch, role);
-        *per_layer += arch_has_in_layer(arch, role);
+    for (int i = 0; i < param.parts; i++) {
+        int64_t rows = arch_length(arch, row->rows[i]);
+        pt_part_t part =
+            arch_part(arch_is_ungated(arch, row) ? row->ungated : row->names[i], layer);
+
+        part.first_row = param.shape[0];
+        part.ndim = ndim;
+        part.shape[0] = rows;
+        part.shape[1] = cols;
+        param.part[i] = part;
+        param.shape[0] += rows;
     }
-    return outer;
+    return param;
+}
+
+/* The roles [first, end) of a unit. */
+static void arch_add_unit(const pt_arch_t *arch, int first, int end, int layer,
+                          pt_param_table_t *out)
+{
+    for (int role = first; role < end; role++)
+        if (arch_has(arch, role))
+            out->params[out->count++] = arch_param(arch, role, layer, out->units);
+    out->units++;
+}
+
+static size_t arch_count_params(const pt_arch_t *arch)
+{
+    size_t count = 0;
+
+    for (int role = 0; role < PT_ROLE_COUNT; role++)
+        if (arch_has(arch, role))
+            count += arch_is_in_layer(role) ? (size_t)arch->layers : 1;
+    return count;
 }
 
 static void arch_place_params(pt_param_table_t *table)
@@ -374,30 +393,19 @@ static void arch_place_params(pt_param_table_t *table)
 static pt_status_t arch_fill_table(const pt_arch_t *arch, pt_param_table_t *out)
 {
     int64_t parameters;
-    int outer, per_layer, at = 0, layers = (int)arch->layers;
 
-    outer = arch_count_params(arch, &per_layer);
     PT_CHECK_COMMON(
         pt_arch_parameters(arch, &parameters) &&
-            arch->layers < (INT32_MAX - outer) / MAX_LAYER_PARAMS,
+            arch->layers < INT32_MAX / PT_ROLE_COUNT,
         PT_CONFIG,
         "the model's sizes overflow: %lld layers of width %lld; lower model.layers or "
         "the widths",
         (long long)arch->layers, (long long)arch->hidden);
-    PT_TRY(
-        PT_NEW("parameter table", (size_t)(outer + layers * per_layer), &out->params));
-    for (int role = 0; role < PT_ROLE_ATTENTION_NORM; role++)
-        if (arch_has_outer(arch, role))
-            arch_fill_param(arch, role, -1, 0, &out->params[at++]);
-    for (int layer = 0; layer < layers; layer++)
-        for (int role = 0; role < PT_ROLE_COUNT; role++)
-            if (arch_has_in_layer(arch, role))
-                arch_fill_param(arch, role, layer, 1 + layer, &out->params[at++]);
-    for (int role = PT_ROLE_FINAL_NORM; role < PT_ROLE_COUNT; role++)
-        if (arch_has_outer(arch, role))
-            arch_fill_param(arch, role, -1, 1 + layers, &out->params[at++]);
-    out->count = at;
-    out->units = pt_arch_units(arch);
+    PT_TRY(PT_NEW("parameter table", arch_count_params(arch), &out->params));
+    arch_add_unit(arch, 0, PT_ROLE_ATTENTION_NORM, -1, out);
+    for (int layer = 0; layer < (int)arch->layers; layer++)
+        arch_add_unit(arch, PT_ROLE_ATTENTION_NORM, PT_ROLE_FINAL_NORM, layer, out);
+    arch_add_unit(arch, PT_ROLE_FINAL_NORM, PT_ROLE_COUNT, -1, out);
     arch_place_params(out);
     return PT_OK;
 }
