@@ -3,15 +3,22 @@
  * tensor as if it were complete. Axes of one rank are skipped. */
 #include "src/model/program.h"
 
+/* A view is placed as its host is; its heads are the columns of the host (dimension 1 of
+ * both). */
+static int placement_holder(const pt_program_t *program, int tensor)
+{
+    return program->tensor[tensor].heads > 0 ? program->tensor[tensor].host : tensor;
+}
+
 pt_dist_t pt_program_placement(const pt_program_t *program, int tensor, pt_axis_t axis)
 {
-    return program->tensor[tensor].shape.dist[axis];
+    return program->tensor[placement_holder(program, tensor)].shape.dist[axis];
 }
 
 void pt_program_set_placement(pt_program_t *program, int tensor, pt_axis_t axis,
                               pt_dist_t dist)
 {
-    program->tensor[tensor].shape.dist[axis] = dist;
+    program->tensor[placement_holder(program, tensor)].shape.dist[axis] = dist;
 }
 
 static const char *placement_gradient_text(const pt_block_tensor_t *tensor)
@@ -24,7 +31,7 @@ pt_status_t pt_program_expect_whole(const pt_program_t *program, const pt_node_t
 {
     int index = node->operand[operand];
     const pt_block_tensor_t *tensor = &program->tensor[index];
-    pt_dist_t dist = tensor->shape.dist[axis];
+    pt_dist_t dist = pt_program_placement(program, index, axis);
 
     if (index == PT_ABSENT)
         return PT_OK;
@@ -85,16 +92,6 @@ static pt_status_t placement_gradient_alike(pt_program_t *program,
     return PT_OK;
 }
 
-/* A view is placed as its host is; its heads are the columns of the host (dimension 1 of both). */
-static void placement_follow_host(pt_program_t *program, int operand, pt_axis_t axis)
-{
-    const pt_block_tensor_t *tensor = &program->tensor[operand];
-
-    if (tensor->heads > 0)
-        pt_program_set_placement(program, operand, axis,
-                                 pt_program_placement(program, tensor->host, axis));
-}
-
 /* A rank that has all of a parameter but a shard of x computes a partial sum of its gradient. */
 static pt_status_t placement_check_parameters(const pt_program_t *program,
                                               const pt_node_t *node, pt_axis_t axis)
@@ -127,32 +124,17 @@ static pt_status_t placement_check_parameters(const pt_program_t *program,
 static pt_status_t placement_forward(pt_program_t *program, const pt_node_t *node,
                                      pt_axis_t axis)
 {
-    int y = node->operand[PT_Y];
-
-    for (int i = 0; i < PT_NODE_INPUTS; i++)
-        placement_follow_host(program, node->operand[PT_X + i], axis);
     PT_TRY((node->kind->placement ? node->kind->placement
                                   : placement_alike)(program, node, axis));
-    if (program->tensor[y].heads > 0)
-        pt_program_set_placement(program, program->tensor[y].host, axis,
-                                 pt_program_placement(program, y, axis));
     return placement_check_parameters(program, node, axis);
 }
 
 static pt_status_t placement_backward(pt_program_t *program, const pt_node_t *node,
                                       pt_axis_t axis)
 {
-    placement_follow_host(program, node->operand[PT_DY], axis);
-    PT_TRY((node->kind->placement_gradient
+    return (node->kind->placement_gradient
                 ? node->kind->placement_gradient
-                : placement_gradient_alike)(program, node, axis));
-    for (int i = 0; i < PT_NODE_INPUTS; i++) {
-        int dx = node->operand[PT_DX + i];
-        if (program->tensor[dx].heads > 0)
-            pt_program_set_placement(program, program->tensor[dx].host, axis,
-                                     pt_program_placement(program, dx, axis));
-    }
-    return PT_OK;
+                : placement_gradient_alike)(program, node, axis);
 }
 
 static pt_status_t placement_check_axis(pt_program_t *program, pt_axis_t axis)
