@@ -26,10 +26,11 @@ static pt_status_t reduce_begin_gather(pt_units_t *units, int bucket, pt_tensor_
     const pt_mesh_t *mesh = units->mesh;
     pt_comm_t *comm =
         units->bucket[bucket].expert ? mesh->expert_gather : mesh->dense_gather;
-    pt_transfer_t transfer = {
-        .kind = PT_ALL_GATHER, .comm = comm, .granularity = PT_SHARD_ALIGN};
-    transfer.send = reduce_shard_of(units, bucket, whole);
-    transfer.recv = whole;
+    pt_transfer_t transfer = {.kind = PT_ALL_GATHER,
+                              .comm = comm,
+                              .granularity = PT_SHARD_ALIGN,
+                              .send = reduce_shard_of(units, bucket, whole),
+                              .recv = whole};
     if (after)
         transfer.after[transfer.after_count++] = after;
     else
@@ -41,11 +42,12 @@ static pt_status_t reduce_launch(pt_units_t *units, int index, pt_stream_t *stre
 {
     bucket_t *bucket = &units->bucket[index];
     pt_comm_t *comm = pt_bucket_comm(units, bucket);
-    pt_transfer_t transfer = {
-        .kind = PT_REDUCE_SCATTER, .comm = comm, .granularity = PT_SHARD_ALIGN};
-    transfer.send = bucket->grads;
-    transfer.recv = reduce_shard_of(units, index, bucket->grads);
-    transfer.wire_dtype = units->options.wire_dtype;
+    pt_transfer_t transfer = {.kind = PT_REDUCE_SCATTER,
+                              .comm = comm,
+                              .granularity = PT_SHARD_ALIGN,
+                              .send = bucket->grads,
+                              .recv = reduce_shard_of(units, index, bucket->grads),
+                              .wire_dtype = units->options.wire_dtype};
     PT_TRY(pt_comm_mark(pt_comm_engine(comm), stream, &transfer.ready));
     PT_TRY(pt_comm_begin(&transfer, &bucket->reduce));
     units->order[units->begun++] = index;

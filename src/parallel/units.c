@@ -94,10 +94,8 @@ pt_status_t pt_units_create(const pt_param_table_t *table, const pt_mesh_t *mesh
     *out = NULL;
     PT_REQUIRE(options->zero >= 0 && options->zero <= 1 && options->in_flight >= 1);
     PT_TRY(PT_NEW("units", 1, &units));
-    units->table = table;
-    units->mesh = mesh;
-    units->device = device;
-    units->options = *options;
+    *units = (pt_units_t){
+        .table = table, .mesh = mesh, .device = device, .options = *options};
     PT_TRY_GOTO(fail, PT_NEW("buckets", table->units, &units->bucket));
     PT_TRY_GOTO(fail, PT_NEW("bucket of unit", table->units, &units->bucket_of_unit));
     PT_TRY_GOTO(fail, PT_NEW("parameter places", table->count, &units->place));
