@@ -31,11 +31,12 @@ static pt_status_t check_seen(const char *op, const pt_attention_shape_t *a,
     return PT_OK;
 }
 
-CHECKS(attention_fwd)
+/* What both passes have. */
+static pt_status_t check_attention(pt_checker_t in_, const pt_op_attention_fwd_t *a)
 {
-    BEGIN(attention_fwd);
-    FLOAT(q);
     pt_dtype_t t = a->q.dtype;
+
+    FLOAT(q);
     SHAPE(q, t, ANY, ANY, ANY);
     SHAPE(k, t, ANY, ANY, a->q.shape[2]);
     SHAPE(v, t, a->k.shape[0], a->k.shape[1], ANY);
@@ -43,26 +44,32 @@ CHECKS(attention_fwd)
     DENSE(lse, pt_dtype_accumulator(t), a->q.shape[0], a->q.shape[1]);
     HOLDS(a->k.shape[1] >= 1 && a->q.shape[1] % a->k.shape[1] == 0);
     PT_TRY(check_seen(in_.op, &a->shape, a->q.shape[0], a->k.shape[0]));
-    PT_TRY(op_check_dropout(in_.op, &a->dropout, a->q.shape[0]));
-    return PT_OK;
+    return op_check_dropout(in_.op, &a->dropout, a->q.shape[0]);
+}
+
+CHECKS(attention_fwd)
+{
+    BEGIN(attention_fwd);
+
+    return check_attention(in_, a);
 }
 
 CHECKS(attention_bwd)
 {
     BEGIN(attention_bwd);
-    FLOAT(q);
     pt_dtype_t t = a->q.dtype;
-    SHAPE(q, t, ANY, ANY, ANY);
-    SHAPE(k, t, ANY, ANY, a->q.shape[2]);
-    SHAPE(v, t, a->k.shape[0], a->k.shape[1], ANY);
-    SHAPE_OF_SUM(o, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
+    pt_op_attention_fwd_t forward = {.q = a->q,
+                                     .k = a->k,
+                                     .v = a->v,
+                                     .o = a->o,
+                                     .lse = a->lse,
+                                     .shape = a->shape,
+                                     .dropout = a->dropout};
+
+    PT_TRY(check_attention(in_, &forward));
     SHAPE(do_, t, a->q.shape[0], a->q.shape[1], a->v.shape[2]);
     SHAPE_OF_SUM(dq, t, a->q.shape[0], a->q.shape[1], a->q.shape[2]);
     SHAPE_OF_SUM(dk, t, a->k.shape[0], a->k.shape[1], a->k.shape[2]);
     SHAPE(dv, a->dk.dtype, a->v.shape[0], a->v.shape[1], a->v.shape[2]);
-    DENSE(lse, pt_dtype_accumulator(t), a->q.shape[0], a->q.shape[1]);
-    HOLDS(a->k.shape[1] >= 1 && a->q.shape[1] % a->k.shape[1] == 0);
-    PT_TRY(check_seen(in_.op, &a->shape, a->q.shape[0], a->k.shape[0]));
-    PT_TRY(op_check_dropout(in_.op, &a->dropout, a->q.shape[0]));
     return PT_OK;
 }
