@@ -25,7 +25,7 @@ done
 export PENTA_TEST_LEVEL=$level
 
 # What a second MPI may do otherwise: launch, wait, transfer, file access, exit codes, its own words.
-openmpi_tests='^regression/(mpi/test_(launch|agree|comm|traffic|wait)|train/test_replicas|cli/sample\.)'
+openmpi_tests='^regression/(mpi/test_(launch|agree|comm|traffic|wait)|train/test_(replicas|zero)|cli/sample\.)'
 log=$(mktemp -d) || exit 1
 lane=gcc others='' # the lane whose files are $log/LANE.*; the process group of the lanes beside gcc's
 trap 'rm -rf "$log"' EXIT

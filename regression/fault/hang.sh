@@ -48,11 +48,12 @@ said() { # WORDS: of the message, and of status.json
     field message | grep -qE -- "$1" || echo "no '$1' in status.json"
 }
 
-# RANKS FAULT PLACE OPERATION: the rank of the fault holds up the run at PLACE, others wait for it in OPERATION.
+# RANKS FAULT PLACE OPERATION ARGUMENT...: the rank of the fault holds up the run at PLACE, others wait for it in
+# OPERATION.
 hang() {
     local rank=${2#*:}
     rank=${rank%%:*}
-    run_with "$1" "$2"
+    run_with "$1" "$2" "${@:5}"
     ended_with 6
     said "^[^:]*:?.*rank $rank \(host [^,]+, process [0-9]+\) holds up the run in [^:]*$3"
     case $2 in
@@ -90,11 +91,11 @@ parts_late() {
     [ "$2" -eq 0 ] || [ "$(field code)" = 0 ] || echo "status.json: $(field code)"
     none_left || echo "processes left"
 }
-# RANKS FAULT OPERATION: both ranks and both operations are named.
+# RANKS FAULT OPERATION ARGUMENT...: both ranks and both operations are named.
 differ() {
     local rank=${2#*:}
     rank=${rank%%:*}
-    run_with "$1" "$2"
+    run_with "$1" "$2" "${@:4}"
     ended_with 1
     said "a defect of the program: .*rank $rank \(host"
     said "$3"
@@ -151,13 +152,17 @@ end_drills() {
 }
 
 reduction='(reduce-scatter of [0-9]+ bytes over dense_replicas|all-gather of [0-9]+ bytes over dense_gather), number [0-9]+ \(step 3'
+# The weights that were updated in step 3 are gathered until step 4 needs them.
+updated='all-gather of [0-9]+ bytes over dense_gather, number [0-9]+ \((step 3, optimizer|step 4, forward)'
 begin_drill hang 2 'train.setup:0:*:sleep' 'set-up' '(max|integer sum) of [0-9]+ bytes over world, number [0-9]+ \(set-up'
 begin_drill hang 3 'train.forward:1:3:stop' 'step 3, forward' "$reduction"
 begin_drill hang 4 'comm.backward:3:3:sleep' 'step 3, backward' "$reduction"
 begin_drill hang 2 'comm.exchange:1:3:stop' 'step 3, step exchange' 'integer sum of [0-9]+ bytes over world, number [0-9]+ \(step 3, step exchange'
 begin_drill hang 3 'checkpoint.write:2:4:sleep' 'step 4, save' 'max of [0-9]+ bytes over world, number [0-9]+ \(step 4, save'
 begin_drill hang 3 'train.evaluate:0:5:stop' 'step 5, evaluation' 'integer sum of [0-9]+ bytes over world, number [0-9]+ \(step 5, evaluation'
+begin_drill hang 3 'comm.optimizer:1:3:stop' 'step 3, optimizer' "$updated" parallel.zero=1
 begin_drill stop_one 3 1
+begin_drill differ 3 'comm.optimizer:1:3:skip' 'all-gather of [0-9]+ bytes over dense_gather' parallel.zero=1
 begin_drill differ 3 'comm.backward:1:3:skip' 'reduce-scatter of [0-9]+ bytes over dense_replicas'
 begin_drill differ 2 'comm.backward:1:3:resize' 'reduce-scatter of ([0-9]+) bytes over dense_replicas.*reduce-scatter of'
 begin_drill differ 3 'comm.exchange:2:3:skip' 'rank 2 .* left out integer sum of [0-9]+ bytes over world'
@@ -179,6 +184,9 @@ if [ "$PENTA_TEST_LEVEL" = long ]; then
     for rank in 0 1 2; do
         begin_drill hang 3 "train.data:$rank:3:sleep" 'step 3, (data|optimizer|step exchange)' "$reduction"
         begin_drill hang 3 "train.backward:$rank:3:sleep" 'step 3, backward' "$reduction"
+        begin_drill hang 3 "comm.optimizer:$rank:3:sleep" 'step 3, optimizer' "$updated" parallel.zero=1
+        begin_drill differ 3 "comm.optimizer:$rank:3:skip" 'over dense_gather' parallel.zero=1
+        begin_drill differ 3 "comm.optimizer:$rank:3:resize" 'over dense_gather' parallel.zero=1
         begin_drill hang 3 "comm.evaluate:$rank:5:stop" 'step 5, evaluation' 'integer sum of [0-9]+ bytes over world'
         begin_drill parts_late 3 "$rank"
         begin_drill stop_one 4 "$rank"
