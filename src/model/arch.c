@@ -63,7 +63,7 @@ static const row_t row_of[PT_ROLE_COUNT] = {
     [PT_ROLE_POSITION_EMBEDDING] = {LEARNED_POSITIONS,
                                     {"embedding.position.weight"},
                                     {POSITIONS},
-                                    HIDDEN},
+                                    .cols = HIDDEN},
     [PT_ROLE_ATTENTION_NORM] = {EVERY_MODEL,
                                 {"attention.norm.weight"},
                                 {HIDDEN},
